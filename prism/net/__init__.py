@@ -1,0 +1,1 @@
+"""How processes talk: messages, transports, payloads and launching."""

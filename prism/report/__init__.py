@@ -1,0 +1,1 @@
+"""Views derived from a finished run; nothing here is a source of truth."""

@@ -1,0 +1,78 @@
+"""The schema of result.json: what a run found, in the shape that users and scripts rely on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from prism.core.diagnosis import Diagnosis, Warning
+
+Status = Literal["ok", "failed", "partial"]
+
+
+class StageResult(msgspec.Struct, kw_only=True):
+    status: Literal["ok", "failed", "reused", "interrupted"]
+    wall_s: float
+
+
+class PathStep(msgspec.Struct, kw_only=True):
+    """One piece of the critical path: a kind (compute, or an op's kind) and how long it holds the path."""
+
+    rank: int
+    kind: str
+    ns: int
+
+
+class RankResult(msgspec.Struct, kw_only=True):
+    """One rank; times are of the predicted span, null before replay. peak_bytes is null where it was not metered."""
+
+    rank: int
+    exit: int | None = None
+    cut: bool = False
+    peak_bytes: int | None = None
+    reserved_bytes: int | None = None
+    compute_ns: int | None = None
+    comm_ns: int | None = None
+    wait_ns: int | None = None
+    iterations: int = 0
+
+
+class WhatIfResult(msgspec.Struct, kw_only=True):
+    """One variant of the replay; slowdown is its median iteration over the base's."""
+
+    name: str
+    iteration_ns_median: int
+    slowdown: float
+
+
+class Result(msgspec.Struct, kw_only=True):
+    """result.json; times are integer nanoseconds, sizes bytes."""
+
+    prism: int = 1
+    scenario: str
+    status: Status
+    stages: dict[str, StageResult] = {}
+    world_size: int
+    nodes: int = 0
+    ops: int = 0
+    switches: int = 0
+    iteration_ns: list[int] | None = None
+    iteration_ns_median: int | None = None
+    bubble_fraction: float | None = None
+    critical_path: list[PathStep] = []
+    ranks: list[RankResult] = []
+    what_if: list[WhatIfResult] = []
+    emulation: None = None
+    diagnosis: Diagnosis | None = None
+    warnings: list[Warning] = []
+
+    def save(self, path: Path) -> None:
+        """Write the result as indented JSON."""
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n")
+
+    @classmethod
+    def load(cls, path: Path) -> Result:
+        """Read a result.json; raises msgspec.ValidationError with the path of what is wrong."""
+        return msgspec.json.decode(path.read_bytes(), type=cls)
