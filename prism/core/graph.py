@@ -78,6 +78,9 @@ DTYPES = (
     "float8_e5m2fnuz",
 )  # fmt: skip
 
+ITEMSIZE = dict(zip(DTYPES, (0, 1, 1, 2, 4, 8, 2, 2, 4, 8, 1, 8, 16, 1, 1, 2, 4, 8, 1, 1), strict=True))
+"""Bytes of one element."""
+
 
 class InvalidGraph(ValueError):
     """The graph cannot be evaluated; the text names the lane, node or op."""

@@ -1,0 +1,36 @@
+# `make run` and `make test` work in a fresh clone: they make .venv and install PRISM there with its dependencies, once
+# and again only when what is installed has changed; after that they need no network.
+#
+# TORCH says which torch to install where .venv has none; without a GPU the CPU build is smaller:
+#   make run TORCH="torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu"
+PYTHON ?= python3
+TORCH ?= torch==2.13.0
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.PHONY: run test test-all lint clean
+
+run: $(INSTALLED)
+	rm -rf runs/quickstart
+	$(BIN)/python -m prism.coordinator scenarios/quickstart.yaml --out runs/quickstart
+
+test: lint
+	$(BIN)/pytest -m "not slow or gpu"
+
+test-all: lint
+	$(BIN)/pytest
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check
+	$(BIN)/mypy
+
+clean:
+	rm -rf build runs prism/gpu/_allocator*.so *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .venv/.installed
+
+# No build isolation: the extension must be built against the torch that will load it.
+$(INSTALLED): pyproject.toml setup.py ext/torch/allocator.cpp
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -c "import torch" 2>/dev/null || $(BIN)/pip install $(TORCH)
+	$(BIN)/pip install "setuptools>=77" wheel ninja
+	$(BIN)/pip install --no-build-isolation -e ".[test]"
+	touch $@

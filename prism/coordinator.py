@@ -1,0 +1,242 @@
+"""The coordinator: takes a scenario through its stages.
+
+    async with Coordinator(Scenario.load("moe.yaml")) as run:
+        graph = await run.capture()
+        graph = await run.calibrate(graph)
+        result = run.replay(graph)
+
+It owns no rule: what ranks may do is decided by the worlds in prism.core, what times mean by prism.core's replay. Here
+stages are set up, driven and written down. Started as a program (`python -m prism.coordinator SCENARIO.yaml`) it is the
+command line of prism.command.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from prism.core.answers import Answers
+from prism.core.building import build_graph
+from prism.core.calibration import calibrate
+from prism.core.exchange import Capture
+from prism.core.graph import Graph, Int64, NodeKind
+from prism.core.world import World
+from prism.crew import Crew
+from prism.driver import Driver
+from prism.errors import ProgramError, RunError, ScenarioError
+from prism.folder import Captured, Folder, Progress, digest
+from prism.net.messages import Program, Setup
+from prism.prediction import predict
+from prism.progress import Observer, Silent
+from prism.report.views import write_views
+from prism.result import RankResult, Result, StageResult
+from prism.scenario import Scenario, WhatIf
+
+
+class Interrupted(Exception):
+    """The run was ended by its user; what was finished is kept."""
+
+
+class Coordinator:
+    """One run of a scenario; an async context manager. `out` defaults to runs/<name> in the working directory."""
+
+    def __init__(
+        self, scenario: Scenario, out: Path | None = None, *, resume: bool = False, observer: Observer | None = None
+    ) -> None:
+        self.scenario = scenario
+        self.folder = Folder(out or Path("runs") / scenario.name)
+        self.result = Result(scenario=scenario.name, status="partial", world_size=scenario.world.size)
+        self._resume = resume
+        self._observer = observer or Silent()
+        self._crew: Crew | None = None
+        self._driver: Driver | None = None
+        self._progress = Progress(digest="")
+        self._interrupted = False
+
+    async def __aenter__(self) -> Self:
+        self.folder.begin(self._resume)
+        self._progress = self.folder.progress(digest(self.scenario, _torch_version()))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._crew is not None:
+            await self._crew.__aexit__()
+
+    def interrupt(self) -> None:
+        """End the run now; the stage that is under way raises Interrupted."""
+        self._interrupted = True
+        if self._driver is not None:
+            self._driver.interrupt()
+
+    # -- stages ------------------------------------------------------------------------------------------------------
+
+    async def capture(self) -> Graph:
+        """Run all ranks on the slots there are; returns the bare graph. Raises ProgramError with a diagnosis."""
+        if "capture" in self._progress.wall_s:
+            return self._reuse("capture")
+        with self._stage("capture"):
+            size = self.scenario.world.size
+            exchange = Capture(range(size))
+            world = World(range(size), self.scenario.devices.slots, exchange, self.scenario.hang_after)
+            await self._drive("capture", world, keep_logs=False)
+            self.result.ranks = _rank_results(world)
+            self.result.switches = sum(rank.switches for rank in world.ranks.values())
+            self._check(world)
+            graph = build_graph(exchange.records, exchange.matcher)
+            self.result.nodes, self.result.ops = len(graph.nodes), len(graph.ops)
+            self.folder.save_records(exchange.records)
+            self.folder.save_graph(graph, self.scenario)
+            self._progress.captured = Captured(switches=self.result.switches, ranks=self.result.ranks)
+        return graph
+
+    async def calibrate(self, graph: Graph) -> Graph:
+        """Time the ranks slice by slice, answered from the record; returns the graph with durations."""
+        if "calibrate" in self._progress.wall_s:
+            return self._reuse("calibrate")
+        with self._stage("calibrate"):
+            measured = np.zeros(len(graph.nodes), np.int64)
+            slices = self.scenario.slices()
+            for number, ranks in enumerate(slices):
+                exchange = Answers(self.folder.load_record(rank) for rank in ranks)
+                world = World(ranks, len(ranks), exchange, self.scenario.hang_after, preempt=False)
+                self._observer.step(number, len(slices))
+                await self._drive("calibrate", world, keep_logs=True)
+                self._check(world)
+                _measure(graph, exchange, ranks, measured)
+            calibration = calibrate(graph, measured, self.scenario.calibrate.warmup)
+            graph = graph.with_durations(calibration.durations)
+            self.folder.save_graph(graph, self.scenario)
+        return graph
+
+    def replay(self, graph: Graph, what_if: Sequence[WhatIf] | None = None) -> Result:
+        """Evaluate the calibrated graph and its variants in virtual time; returns the result."""
+        with self._stage("replay"):
+            variants = self.scenario.what_if if what_if is None else tuple(what_if)
+            prediction = predict(graph, self.scenario, variants)
+            prediction.into(self.result)
+            write_views(self.folder, self.result, graph, prediction.timeline, self.scenario)
+        return self.result
+
+    def finish(self) -> Result:
+        """Say how the run as a whole went and write result.json; a failed run gets its report here."""
+        states = {stage.status for stage in self.result.stages.values()}
+        self.result.status = "failed" if "failed" in states else "partial" if "interrupted" in states else "ok"
+        if self.result.diagnosis is not None:
+            write_views(self.folder, self.result, None, None, self.scenario)
+        self.result.save(self.folder.result)
+        return self.result
+
+    def load_graph(self, stage: str) -> Graph:
+        """The graph that an earlier run of the stage left in the folder; raises ScenarioError if there is none."""
+        if stage not in self._progress.wall_s:
+            raise ScenarioError(
+                f"--stages: {self.folder.path} holds no finished {stage} of this scenario; add {stage} to the stages"
+            )
+        return self._reuse(stage)
+
+    # -- parts of a stage --------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _stage(self, name: str) -> Iterator[None]:
+        start = time.monotonic()
+        self._observer.begin(name)
+        status = "failed"
+        try:
+            if self._interrupted:
+                raise Interrupted
+            yield
+            status = "ok"
+        except (Interrupted, asyncio.CancelledError):
+            status = "interrupted"
+            raise
+        finally:
+            wall = round(time.monotonic() - start, 3)
+            self.result.stages[name] = StageResult(status=status, wall_s=wall)  # type: ignore[arg-type]
+            if status == "ok":
+                self._progress.wall_s[name] = wall
+                self.folder.save_progress(self._progress)
+            self._observer.end(name, status, wall)
+
+    def _reuse(self, name: str) -> Graph:
+        graph = self.folder.load_graph()
+        self.result.stages[name] = StageResult(status="reused", wall_s=self._progress.wall_s[name])
+        self.result.nodes, self.result.ops = len(graph.nodes), len(graph.ops)
+        if self._progress.captured is not None:
+            self.result.ranks = self._progress.captured.ranks
+            self.result.switches = self._progress.captured.switches
+        return graph
+
+    async def _drive(self, stage: str, world: World, keep_logs: bool) -> None:
+        if self._crew is None:
+            self._crew = await Crew().__aenter__()
+            self._driver = Driver(self._crew, self._observer.watch)
+        assert self._driver is not None
+        await self._crew.prepare(_setup(self.scenario, self.folder, self._crew, keep_logs))
+        if self._interrupted:
+            raise Interrupted
+        await self._driver.run(world)
+
+    def _check(self, world: World) -> None:
+        """Raise what went wrong in a world that is over."""
+        if world.interrupted:
+            raise Interrupted
+        if world.diagnosis is not None:
+            self.result.diagnosis = world.diagnosis
+            raise ProgramError(f"{world.diagnosis.kind}: {world.diagnosis.summary}")
+
+
+def _setup(scenario: Scenario, folder: Folder, crew: Crew, keep_logs: bool) -> Setup:
+    program = scenario.program
+    return Setup(
+        program=Program(
+            script=str(scenario.script.resolve()) if scenario.script else "",
+            module=program.module or "",
+            args=program.args,
+            env=program.env,
+            preload=program.preload,
+            marker=scenario.iteration.marker,
+        ),
+        world_size=scenario.world.size,
+        ranks_per_node=scenario.world.ranks_per_node,
+        scratch=str(crew.scratch),
+        payloads=str(folder.payloads.resolve()),
+        logs=str(folder.logs.resolve()),
+        keep_logs=keep_logs,
+    )
+
+
+def _rank_results(world: World) -> list[RankResult]:
+    return [
+        RankResult(rank=r.rank, exit=r.code, peak_bytes=r.peak_bytes, iterations=r.iterations)
+        for r in world.ranks.values()
+    ]
+
+
+def _measure(graph: Graph, exchange: Answers, ranks: Sequence[int], measured: Int64) -> None:
+    """Put what the slice measured where it belongs: the compute nodes of its ranks' lanes, in order."""
+    for rank in ranks:
+        if not exchange.complete(rank):
+            raise RunError(f"rank {rank} ended before it had repeated what was captured of it")
+        lane = int(np.flatnonzero(graph.lanes["rank"] == rank)[0])
+        first, last = graph.lane_ptr[lane], graph.lane_ptr[lane + 1]
+        segments = first + np.flatnonzero(graph.nodes["kind"][first:last] == NodeKind.COMPUTE)
+        measured[segments] = exchange.durations(rank)
+
+
+def _torch_version() -> str:
+    from importlib.metadata import version
+
+    return version("torch")
+
+
+if __name__ == "__main__":
+    from prism.command import main
+
+    sys.exit(main())

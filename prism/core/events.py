@@ -1,0 +1,259 @@
+"""What the world hears (events) and what it says (instructions): two closed unions, plain data, nothing else.
+
+An event tells what a rank did or what became of it; `at` is the driver's clock in ns when the event came in. An
+instruction tells a worker or a rank what to do; `cause` is the number of the event that led to it. Every instruction
+ends in an event: Launch in Launched or Exited, Run in whatever the rank does next, Deliver in Delivered, Fold in Folded,
+Answer in whatever the rank does next, Suspend in Suspended, Probe in Probed, Kill and Leave in Exited.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from prism.core.graph import OpKind
+
+
+class Ref(msgspec.Struct, array_like=True, frozen=True):
+    """Bytes of the payload store: a file, an offset in it and a size in bytes."""
+
+    file: str
+    offset: int
+    nbytes: int
+
+    def part(self, offset: int, nbytes: int) -> Ref:
+        """A piece of these bytes, `offset` bytes in."""
+        return Ref(self.file, self.offset + offset, nbytes)
+
+
+class Call(msgspec.Struct, array_like=True, frozen=True):
+    """One rank's side of an operation, in elements of `dtype`; ranks are group ranks, -1 is none (or any source)."""
+
+    kind: OpKind
+    dtype: str = "none"
+    count: int = 0  # own input; of a receive: the size awaited
+    reduce: str = "none"
+    root: int = -1
+    peer: int = -1
+    tag: int = 0
+    sends: bool = False
+    send: tuple[int, ...] = ()  # elements for each member: all_to_all, uneven reduce_scatter
+    recv: tuple[int, ...] = ()  # elements awaited from each member: all_gather, gather at the root, all_to_all
+    shape: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """How a user would name the operation."""
+        if self.kind is OpKind.SEND_RECV:
+            return "send" if self.sends else "recv"
+        return self.kind.name.lower()
+
+
+class StoreCall(msgspec.Struct, array_like=True, frozen=True):
+    """One call of the key-value store: set, get, add, wait, check, compare_set, delete, count, append."""
+
+    action: str
+    keys: tuple[str, ...] = ()
+    value: bytes = b""
+    desired: bytes = b""
+    amount: int = 0
+
+
+class Event(msgspec.Struct, tag=True, array_like=True, kw_only=True, frozen=True):
+    """Base of all events."""
+
+    rank: int
+    at: int = 0
+
+
+def stamp(event: Event, at: int) -> None:
+    """Note when an event came in, in ns of the driver's clock; done once, by the driver."""
+    msgspec.structs.force_setattr(event, "at", at)
+
+
+class Launched(Event, frozen=True):
+    """The process of the rank exists."""
+
+    pid: int
+
+
+class Joined(Event, frozen=True):
+    """The rank made a process group object; `ranks` are global, by group rank."""
+
+    group: str
+    ranks: tuple[int, ...]
+    backend: str
+
+
+class Posted(Event, frozen=True):
+    """The rank posted its side of an operation; `handle` is the rank's own number for it."""
+
+    group: str
+    handle: int
+    call: Call
+    payload: Ref | None = None
+    site: str = ""
+    compute: int = 0  # ns of the main thread since the last thing it told
+
+
+class Waited(Event, frozen=True):
+    """The rank waits for operations it posted; with `blocks` it goes on only after a Run."""
+
+    handles: tuple[int, ...]
+    blocks: bool
+    site: str = ""
+    compute: int = 0
+
+
+class Polled(Event, frozen=True):
+    """The rank asked whether an operation is done and it was not: it yields its slot until a Run."""
+
+    handle: int
+    site: str = ""
+
+
+class Asked(Event, frozen=True):
+    """The rank called the store and goes on after an Answer."""
+
+    request: StoreCall
+    site: str = ""
+
+
+class Marked(Event, frozen=True):
+    """An iteration of the rank ended."""
+
+    compute: int = 0
+
+
+class Folded(Event, frozen=True):
+    """The rank did the arithmetic of an operation: one result for all members, or one for each."""
+
+    op: int
+    results: tuple[Ref, ...]
+
+
+class Delivered(Event, frozen=True):
+    """The rank has the result of an operation in its tensors, and the callbacks on it have run."""
+
+    handle: int
+
+
+class Raised(Event, frozen=True):
+    """The program of the rank raised; the process ends next."""
+
+    error: str
+    traceback: str
+    site: str = ""
+
+
+class Finished(Event, frozen=True):
+    """The program of the rank is over; the process waits for Leave."""
+
+    code: int
+    peak_bytes: int | None = None
+
+
+class Exited(Event, frozen=True):
+    """The process of the rank is gone: its exit code, or minus the signal."""
+
+    code: int
+
+
+class Suspended(Event, frozen=True):
+    """The process of the rank is stopped, and all it said before has been heard."""
+
+
+class Probed(Event, frozen=True):
+    """Whether the main thread of the rank sleeps in a futex, poll or receive."""
+
+    waiting: bool
+
+
+class Lost(Event, frozen=True):
+    """A worker is gone and this rank with it."""
+
+    reason: str
+
+
+class Ticked(Event, frozen=True):
+    """Time passed (`rank` is -1)."""
+
+
+class Interrupted(Event, frozen=True):
+    """The user wants the run to end (`rank` is -1)."""
+
+
+AnyEvent = (
+    Launched | Joined | Posted | Waited | Polled | Asked | Marked | Folded | Delivered | Raised | Finished | Exited
+    | Suspended | Probed | Lost | Ticked | Interrupted
+)  # fmt: skip
+
+
+class Instruction(msgspec.Struct, tag=True, array_like=True, kw_only=True, frozen=True):
+    """Base of all instructions."""
+
+    rank: int
+    cause: int = 0
+
+
+class Launch(Instruction, frozen=True):
+    """Start the process of the rank."""
+
+
+class Run(Instruction, frozen=True):
+    """Go on: what was waited for is there and a slot is free."""
+
+
+class Deliver(Instruction, frozen=True):
+    """The operation is done; copy the result, if there is one for this rank."""
+
+    handle: int
+    result: Ref | None = None
+
+
+class Fold(Instruction, frozen=True):
+    """All members have posted: do the arithmetic, in ring order, over inputs given by group rank."""
+
+    op: int
+    kind: OpKind
+    dtype: str
+    reduce: str
+    root: int
+    inputs: tuple[Ref | None, ...]
+    splits: tuple[tuple[int, ...], ...] = ()  # elements from each member to each member
+
+
+class Answer(Instruction, frozen=True):
+    """The store's reply; `present` is false for a key that is not there."""
+
+    value: bytes = b""
+    number: int = 0
+    present: bool = True
+
+
+class Release(Instruction, frozen=True):
+    """Nobody needs these bytes of the rank any more; ends when heard."""
+
+    payload: Ref
+
+
+class Suspend(Instruction, frozen=True):
+    """Stop the process of the rank where it is."""
+
+
+class Resume(Instruction, frozen=True):
+    """Let the stopped process of the rank go on."""
+
+
+class Probe(Instruction, frozen=True):
+    """Look whether the main thread of the rank waits."""
+
+
+class Leave(Instruction, frozen=True):
+    """The rank may exit."""
+
+
+class Kill(Instruction, frozen=True):
+    """End the process of the rank at once."""
+
+
+AnyInstruction = Launch | Run | Deliver | Fold | Answer | Release | Suspend | Resume | Probe | Leave | Kill

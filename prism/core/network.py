@@ -1,0 +1,139 @@
+"""Cost of communication: latency and bandwidth against the steps and bytes of the algorithm that runs.
+
+An op takes `steps x latency + bytes / bandwidth`, where steps and bytes are those of its busiest member in NCCL's ring
+and point-to-point algorithms. Both roundings go up: first to whole bytes, then to whole nanoseconds, exactly (no
+floating point), so a cost never depends on the order of evaluation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from prism.core.graph import Graph, Int64, InvalidGraph, OpKind
+from prism.core.levels import pointers, ranges
+
+NS_PER_S = 1_000_000_000
+
+PIPELINE_CHUNK = 512 * 1024
+"""Bytes that a chain hands on at a time: one of the 8 slots of NCCL's 4 MiB buffer (protocol Simple)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkClass:
+    """One kind of link: bandwidth in bytes/s per rank and direction, latency in ns per step."""
+
+    bandwidth: int
+    latency: int
+
+    def __post_init__(self) -> None:
+        if self.bandwidth <= 0 or self.latency < 0:
+            raise ValueError(
+                f"a link needs bandwidth > 0 and latency >= 0, not {self.bandwidth} B/s and {self.latency} ns"
+            )
+
+    def time_ns(self, steps: Int64, nbytes: Int64) -> Int64:
+        """The time of so many dependent steps that move so many bytes in all, rounded up to whole ns."""
+        # In Python integers, as bytes x 10^9 leaves 64 bits; a job has few distinct sizes.
+        sizes, index = np.unique(nbytes, return_inverse=True)
+        transfer = [-(-size * NS_PER_S // self.bandwidth) for size in sizes.tolist()]
+        return steps * self.latency + np.array(transfer, np.int64)[index]
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """The links of a cluster; kind `none` makes communication free."""
+
+    kind: Literal["alpha-beta", "none"]
+    intra: LinkClass
+    inter: LinkClass
+
+
+def op_costs(graph: Graph, network: Network, ranks_per_node: int) -> Int64:
+    """The cost of every op from its start to its end, int64[ops] ns.
+
+    An op uses the inter-node link if its group (for SEND_RECV: its pair) has ranks on several nodes, where rank r is
+    on node r // ranks_per_node. A group of one rank costs nothing. Raises InvalidGraph if the split matrix of an
+    ALL_TO_ALL does not have members x members entries.
+    """
+    if network.kind == "none":
+        return np.zeros(len(graph.ops), np.int64)
+    kind = graph.ops["kind"]
+    members = np.array([len(group.ranks) for group in graph.groups], np.int64)[graph.ops["group"]]
+    steps, nbytes = np.zeros((2, len(graph.ops)), np.int64)
+    size = graph.ops["nbytes"].copy()
+    exchanges = np.flatnonzero(kind == OpKind.ALL_TO_ALL)
+    size[exchanges] = _busiest_exchange(graph, exchanges, members[exchanges])
+    for op_kind, traffic in TRAFFIC.items():
+        rows = np.flatnonzero((kind == op_kind) & ((members > 1) | (op_kind == OpKind.SEND_RECV)))
+        steps[rows], nbytes[rows] = traffic(members[rows], size[rows])
+    across = _crosses_nodes(graph, ranks_per_node)
+    return np.where(across, network.inter.time_ns(steps, nbytes), network.intra.time_ns(steps, nbytes))
+
+
+def _share(n: Int64, s: Int64, times: int = 1) -> Int64:
+    """times x (n - 1)/n x s, rounded up."""
+    return -(-times * (n - 1) * s // n)
+
+
+def _chain(n: Int64, s: Int64) -> tuple[Int64, Int64]:
+    """A pipelined chain: the first chunk passes n - 1 hops, the rest follows it at full bandwidth."""
+    return n - 1, s + (n - 2) * np.minimum(s, PIPELINE_CHUNK)
+
+
+Traffic = Callable[[Int64, Int64], tuple[Int64, Int64]]
+
+TRAFFIC: dict[OpKind, Traffic] = {
+    OpKind.ALL_REDUCE: lambda n, s: (2 * (n - 1), _share(n, s, 2)),
+    OpKind.REDUCE_SCATTER: lambda n, s: (n - 1, _share(n, s)),
+    # s is one member's input, so what is gathered is n times as much.
+    OpKind.ALL_GATHER: lambda n, s: (n - 1, (n - 1) * s),
+    OpKind.BROADCAST: _chain,
+    OpKind.REDUCE: _chain,
+    # Pairs of the root with every other member; s is one member's input, and all that the root holds.
+    OpKind.GATHER: lambda n, s: (n - 1, (n - 1) * s),
+    OpKind.SCATTER: lambda n, s: (n - 1, _share(n, s)),
+    # s is what the busiest member exchanges with others.
+    OpKind.ALL_TO_ALL: lambda n, s: (n - 1, s),
+    # Dissemination: ceil(log2 n) rounds, what gloo runs and close to the tree that NCCL takes for so few bytes.
+    OpKind.BARRIER: lambda n, s: (np.ceil(np.log2(n)).astype(np.int64), np.zeros_like(s)),
+    OpKind.SEND_RECV: lambda n, s: (np.ones_like(n), s),
+}
+"""Steps and bytes of the busiest member, from the number of members n and the op's nbytes s (both int64 arrays).
+Source: the loops of NCCL's device algorithms (ring all_reduce, reduce_scatter, all_gather; chain broadcast, reduce)."""
+
+
+def _busiest_exchange(graph: Graph, ops: Int64, members: Int64) -> Int64:
+    """The most bytes that one member sends to, or receives from, all others: int64[ops]."""
+    first, last = graph.split_ptr[ops], graph.split_ptr[ops + 1]
+    wrong = np.flatnonzero(last - first != members * members)
+    if wrong.size:
+        op, n, got = (int(column[wrong[0]]) for column in (ops, members, last - first))
+        raise InvalidGraph(f"op {op}: the split matrix of {n} members has {got} entries, not {n * n}")
+    cell = ranges(first, last)
+    width = np.repeat(members, last - first)
+    place = cell - np.repeat(first, last - first)
+    sender, receiver = place // width, place % width
+    moved = np.where(sender == receiver, 0, graph.splits[cell])
+    ptr = pointers(members)
+    base = np.repeat(ptr[:-1], last - first)
+    sent, received = np.zeros((2, ptr[-1]), np.int64)
+    np.add.at(sent, base + sender, moved)
+    np.add.at(received, base + receiver, moved)
+    busiest = np.maximum(sent, received)
+    return np.maximum.reduceat(busiest, ptr[:-1]) if ops.size else busiest
+
+
+def _crosses_nodes(graph: Graph, ranks_per_node: int) -> npt.NDArray[np.bool_]:
+    spans = [min(g.ranks) // ranks_per_node != max(g.ranks) // ranks_per_node for g in graph.groups]
+    across: npt.NDArray[np.bool_] = np.array(spans, np.bool_)[graph.ops["group"]]
+    pairs = np.flatnonzero((graph.ops["kind"] == OpKind.SEND_RECV) & (np.diff(graph.post_ptr) > 0))
+    ends = graph.posts[np.stack((graph.post_ptr[pairs], graph.post_ptr[pairs + 1] - 1))]
+    lane = np.searchsorted(graph.lane_ptr, ends, side="right") - 1
+    node = graph.lanes["rank"][lane] // ranks_per_node
+    across[pairs] = node[0] != node[1]
+    return across

@@ -1,0 +1,61 @@
+"""What each rank did and got, step by step: the source of the graph, and of every answer given from the record."""
+
+from __future__ import annotations
+
+import msgspec
+
+from prism.core.events import Call, Ref
+from prism.core.store import Reply
+
+
+class PostStep(msgspec.Struct, tag="post", array_like=True):
+    """The rank posted `call` on a group and, in the end, got `result` (None: nothing to copy)."""
+
+    group: str
+    handle: int
+    call: Call
+    site: str
+    result: Ref | None = None
+
+    def told(self) -> str:
+        """The step in words, for a divergence."""
+        return f"{self.call.name} of {self.call.count} x {self.call.dtype} on group {self.group} at {self.site or '?'}"
+
+
+class WaitStep(msgspec.Struct, tag="wait", array_like=True):
+    """The rank waited for what it had posted under these handles."""
+
+    handles: tuple[int, ...]
+    site: str
+
+    def told(self) -> str:
+        """The step in words, for a divergence."""
+        return f"a wait for its operations {list(self.handles)} at {self.site or '?'}"
+
+
+class MarkStep(msgspec.Struct, tag="mark", array_like=True):
+    """An iteration ended."""
+
+    def told(self) -> str:
+        """The step in words, for a divergence."""
+        return "the end of an iteration"
+
+
+Step = PostStep | WaitStep | MarkStep
+
+
+class RankRecord(msgspec.Struct):
+    """One rank's steps in program order, and the store's replies in the order in which they were asked for."""
+
+    rank: int
+    steps: list[Step] = []
+    replies: list[Reply] = []
+
+    def encode(self) -> bytes:
+        """The record as bytes."""
+        return msgspec.msgpack.encode(self)
+
+    @classmethod
+    def decode(cls, data: bytes) -> RankRecord:
+        """The record from its bytes; raises msgspec.DecodeError."""
+        return msgspec.msgpack.decode(data, type=cls)

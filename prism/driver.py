@@ -1,0 +1,72 @@
+"""Driving a world: the crew's events go in, its instructions go out, and time is told when nothing else happens."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from prism.core.events import AnyEvent, AnyInstruction, Interrupted, Ticked, stamp
+from prism.core.world import World
+from prism.crew import Crew
+
+TICK_S = 0.05
+TICK_NS = 50_000_000
+"""How often the world is told the time; half of its quantum."""
+END_NS = 2_000_000_000
+"""How long killed ranks have to be gone."""
+
+Observer = Callable[[World], None]
+
+
+class Driver:
+    """Runs one world after the other on a crew; `observe` is called at every tick and cannot break a run."""
+
+    def __init__(self, crew: Crew, observe: Observer) -> None:
+        self._crew = crew
+        self._observe = observe
+        self._interrupted = asyncio.Event()
+
+    def interrupt(self) -> None:
+        """Let the run end now; legal at any time."""
+        self._interrupted.set()
+
+    async def run(self, world: World) -> None:
+        """Drive the world to its end: all its ranks have ended, by themselves or killed."""
+        start = time.monotonic_ns()
+        told = 0  # ns: when the world was last told the time
+        ended: int | None = None
+        self._crew.order(world.start())
+        receiving: asyncio.Future[Any] = asyncio.ensure_future(self._crew.events())
+        interrupting: asyncio.Future[Any] = asyncio.ensure_future(self._interrupted.wait())
+        try:
+            while not world.over or world.alive:
+                awaited = [receiving] if interrupting.done() else [receiving, interrupting]
+                await asyncio.wait(awaited, timeout=TICK_S, return_when=asyncio.FIRST_COMPLETED)
+                now = time.monotonic_ns() - start
+                if receiving.done():
+                    self._hear(world, receiving.result(), now)
+                    receiving = asyncio.ensure_future(self._crew.events())
+                if interrupting.done() and not world.over:
+                    self._hear(world, (Interrupted(rank=-1),), now)
+                if now - told >= TICK_NS:
+                    told = now
+                    self._hear(world, (Ticked(rank=-1),), now)
+                    with contextlib.suppress(Exception):
+                        self._observe(world)
+                if world.over:
+                    ended = ended or now
+                    if now - ended > END_NS:
+                        return  # the end of the crew will take them along
+        finally:
+            receiving.cancel()
+            interrupting.cancel()
+
+    def _hear(self, world: World, events: Iterable[AnyEvent], now: int) -> None:
+        instructions: list[AnyInstruction] = []
+        for event in events:
+            stamp(event, now)
+            instructions += world.handle(event)
+        self._crew.order(instructions)

@@ -1,0 +1,101 @@
+"""The output folder of a run: what lies where, and which finished stages may be used again."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import msgspec
+
+from prism import trace
+from prism.core.graph import Graph
+from prism.core.record import RankRecord
+from prism.errors import ScenarioError
+from prism.result import RankResult
+from prism.scenario import Scenario
+
+Digests = dict[str, str]
+
+
+class Captured(msgspec.Struct, kw_only=True):
+    """What capture found besides the graph and the records."""
+
+    switches: int
+    ranks: list[RankResult]
+
+
+class Progress(msgspec.Struct, kw_only=True):
+    """Which stages are done, and of what: scenario, program and torch."""
+
+    digest: str
+    wall_s: dict[str, float] = {}
+    captured: Captured | None = None
+
+
+class Folder:
+    """Paths below --out, and reading and writing of what the stages leave there."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.result = path / "result.json"
+        self.graph = path / "graph.prism"
+        self.report = path / "report.html"
+        self.timeline = path / "timeline.pftrace"
+        self.logs = path / "ranks"
+        self.payloads = path / "payloads"
+        self.records = path / "record"
+        self._progress = path / "progress.json"
+
+    def begin(self, resume: bool) -> None:
+        """Make the folder; raises ScenarioError if it holds a run and this is not meant to go on with it."""
+        if self.path.exists() and not self.path.is_dir():
+            raise ScenarioError(f"--out: {self.path} is a file; name a folder")
+        if self.path.is_dir() and any(self.path.iterdir()) and not resume:
+            raise ScenarioError(
+                f"--out: {self.path} is not empty; add --resume to go on with it, or name another folder"
+            )
+        for folder in (self.path, self.logs, self.payloads, self.records):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def progress(self, digest: str) -> Progress:
+        """What was done before, if it was done of the same things; else nothing."""
+        try:
+            progress = msgspec.json.decode(self._progress.read_bytes(), type=Progress)
+        except (OSError, msgspec.DecodeError):
+            return Progress(digest=digest)
+        return progress if progress.digest == digest else Progress(digest=digest)
+
+    def save_progress(self, progress: Progress) -> None:
+        """Note what is done; readers see the old file or the new one, never half of it."""
+        fresh = self._progress.with_suffix(".new")
+        fresh.write_bytes(msgspec.json.encode(progress))
+        fresh.replace(self._progress)
+
+    def save_graph(self, graph: Graph, scenario: Scenario) -> None:
+        """Write graph.prism."""
+        trace.write(self.graph, graph, scenario.digest())
+
+    def load_graph(self) -> Graph:
+        """Read graph.prism; raises ScenarioError."""
+        return trace.read(self.graph).graph
+
+    def save_records(self, records: list[RankRecord]) -> None:
+        """Write what each rank did and got."""
+        for record in records:
+            (self.records / f"{record.rank}.msgpack").write_bytes(record.encode())
+
+    def load_record(self, rank: int) -> RankRecord:
+        """Read what a rank did and got; raises ScenarioError naming the stage that makes it."""
+        path = self.records / f"{rank}.msgpack"
+        try:
+            return RankRecord.decode(path.read_bytes())
+        except (OSError, msgspec.DecodeError) as error:
+            raise ScenarioError(f"--out: {path} cannot be read ({error}); run the stage capture first") from None
+
+
+def digest(scenario: Scenario, torch_version: str) -> str:
+    """What a finished stage depends on: the scenario, the program's text and torch."""
+    content = hashlib.sha256(f"{scenario.digest()} {torch_version}".encode())
+    if scenario.script is not None:
+        content.update(scenario.script.read_bytes())
+    return content.hexdigest()

@@ -1,0 +1,209 @@
+"""A rank's line to its worker: posts and waits go out, results and permissions come in.
+
+Three threads. The *main* thread runs the program; it posts without waiting, and where it must wait it says so and goes
+on only when told to (Run, or the store's Answer): that is how a rank gives up its slot. The *reader* takes in frames and
+never touches a tensor. The *completer* copies results, completes futures and does folds; callbacks of futures run on
+it, and one that waits hands the queue to a fresh completer first, so results keep coming.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import Protocol
+
+from prism.core.events import (
+    Answer,
+    AnyInstruction,
+    Asked,
+    Call,
+    Deliver,
+    Delivered,
+    Event,
+    Fold,
+    Folded,
+    Joined,
+    Leave,
+    Marked,
+    Polled,
+    Posted,
+    Ref,
+    Release,
+    Run,
+    StoreCall,
+    Waited,
+)
+from prism.gpu.callsite import callsite
+from prism.gpu.fold import fold
+from prism.net.frames import Unpacker, pack
+from prism.net.payloads import Arena, Library
+
+
+class Pending(Protocol):
+    """What the link needs of an operation that was posted."""
+
+    def deliver(self, result: memoryview | None) -> None:
+        """Copy the result and complete the future."""
+
+    def done(self) -> bool:
+        """Whether the result is there."""
+
+    def join(self) -> None:
+        """Return when the result is there; raises what the operation failed with."""
+
+
+class Link:
+    """The connection of one rank; `scratch` holds what is spent after a fold, `record` what stays."""
+
+    def __init__(self, rank: int, line: socket.socket, scratch: Path, record: Path, stage: str) -> None:
+        self.rank = rank
+        owner = f"{stage}-{rank}-{os.getpid()}"
+        self._line = line
+        self._scratch = Arena(scratch, owner)
+        self._record = Arena(record, owner)
+        self._library = Library(scratch, record)
+        self._pending: dict[int, Pending] = {}
+        self._handles = 0
+        self._sending = threading.Lock()
+        self._storing = threading.Lock()
+        self._work: queue.SimpleQueue[Deliver | Fold] = queue.SimpleQueue()
+        self._go: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+        self._leave = threading.Event()
+        self._main = threading.get_ident()
+        self._completer = 0
+        self._resumed = time.monotonic_ns()
+        threading.Thread(target=self._read, name="prism-reader", daemon=True).start()
+        self._start_completer()
+
+    # -- the program's side ------------------------------------------------------------------------------------------
+
+    def join(self, group: str, ranks: tuple[int, ...], backend: str) -> None:
+        """Tell of a process group."""
+        self._send(Joined(rank=self.rank, group=group, ranks=ranks, backend=backend))
+
+    def room(self, nbytes: int, lasting: bool) -> tuple[Ref, memoryview]:
+        """Room for an input; a lasting one is its own result and stays in the record."""
+        return (self._record if lasting else self._scratch).put(nbytes)
+
+    def post(self, group: str, call: Call, payload: Ref | None, pending: Pending, compute: int) -> int:
+        """Post an operation; returns its handle at once."""
+        site = callsite()
+        with self._sending:
+            self._handles += 1
+            handle = self._handles
+            self._pending[handle] = pending
+            event = Posted(
+                rank=self.rank, group=group, handle=handle, call=call, payload=payload, site=site, compute=compute
+            )
+            self._line.sendall(pack(event))
+        return handle
+
+    def wait(self, handles: tuple[int, ...]) -> None:
+        """Wait for operations; on the main thread the slot is given up until they are done and it may go on."""
+        pending = [p for h in handles if (p := self._pending.get(h)) is not None]
+        if threading.get_ident() == self._main:
+            compute = self.lap()
+            blocks = not all(p.done() for p in pending)
+            self._send(Waited(rank=self.rank, handles=handles, blocks=blocks, site=callsite(), compute=compute))
+            if blocks:
+                self._go.get()
+        elif threading.get_ident() == self._completer:
+            self._start_completer()
+        for operation in pending:
+            operation.join()
+        self.resume()
+
+    def poll(self, handle: int) -> bool:
+        """Whether an operation is done; where it is not, others run first."""
+        pending = self._pending.get(handle)
+        if pending is None or pending.done():
+            return True
+        if threading.get_ident() == self._main:
+            self._send(Polled(rank=self.rank, handle=handle, site=callsite()))
+            self._go.get()
+        return pending.done()
+
+    def ask(self, call: StoreCall) -> Answer:
+        """Call the store; returns when it answers."""
+        with self._storing:
+            self._send(Asked(rank=self.rank, request=call, site=callsite()))
+            answer = self._answers.get()
+        self.resume()
+        return answer
+
+    def mark(self) -> None:
+        """An iteration ends here."""
+        self._send(Marked(rank=self.rank, compute=self.lap()))
+        self.resume()
+
+    def tell(self, event: Event) -> None:
+        """Say anything else."""
+        self._send(event)
+
+    def lap(self) -> int:
+        """The ns that the main thread has computed since it was last resumed; 0 on other threads."""
+        if threading.get_ident() != self._main:
+            return 0
+        return time.monotonic_ns() - self._resumed
+
+    def resume(self) -> None:
+        """What follows is the program's own time again."""
+        if threading.get_ident() == self._main:
+            self._resumed = time.monotonic_ns()
+
+    def until_leave(self) -> None:
+        """Return when the rank may exit."""
+        self._leave.wait()
+
+    # -- the other threads -------------------------------------------------------------------------------------------
+
+    def _send(self, event: Event) -> None:
+        data = pack(event)
+        with self._sending:
+            self._line.sendall(data)
+
+    def _read(self) -> None:
+        frames: Unpacker[AnyInstruction] = Unpacker(AnyInstruction)
+        while data := self._line.recv(1 << 16):
+            for instruction in frames.feed(data):
+                match instruction:
+                    case Deliver() | Fold():
+                        self._work.put(instruction)
+                    case Run():
+                        self._go.put(None)
+                    case Answer():
+                        self._answers.put(instruction)
+                    case Release(payload=payload):
+                        self._scratch.release(payload)
+                    case Leave():
+                        self._leave.set()
+        os._exit(1)  # the worker is gone, and with it the run
+
+    def _start_completer(self) -> None:
+        thread = threading.Thread(target=self._complete, name="prism-completer", daemon=True)
+        thread.start()
+
+    def _complete(self) -> None:
+        me = self._completer = threading.get_ident()
+        while self._completer == me:
+            item = self._work.get()
+            if isinstance(item, Fold):
+                results = fold(item, self._library, self._record)
+                self._send(Folded(rank=self.rank, op=item.op, results=results))
+            else:
+                data = self._library.read(item.result) if item.result is not None else None
+                self._pending[item.handle].deliver(data)
+                del self._pending[item.handle]
+                self._send(Delivered(rank=self.rank, handle=item.handle))
+
+
+def connect(path: Path) -> socket.socket:
+    """The rank's socket to its worker."""
+    line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    line.connect(str(path))
+    return line

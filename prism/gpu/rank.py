@@ -1,0 +1,163 @@
+"""The life of one rank process, from the fork to its exit."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import random
+import runpy
+import signal
+import sys
+import threading
+import traceback
+from pathlib import Path
+
+import msgspec
+import torch
+
+from prism.core.events import Event, Finished, Raised
+from prism.gpu.callsite import set_base, site_of_frames
+from prism.gpu.link import Link, connect
+from prism.gpu.marks import watch
+from prism.gpu.memory import MemoryMeter
+from prism.gpu.substitution import substitute
+from prism.net.messages import Setup
+
+
+class Birth(msgspec.Struct, frozen=True):
+    """What the fork server is told about one rank."""
+
+    rank: int
+    stage: str
+    socket: str
+    setup: Setup
+
+
+class Introduction(Event, frozen=True):
+    """The first frame on a rank's line: which rank it is."""
+
+
+def live(birth: Birth) -> None:
+    """Run the program as the rank; never returns."""
+    setup, program = birth.setup, birth.setup.program
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the coordinator hears it and ends the run in order
+    _redirect(Path(setup.logs) / f"{birth.rank}.log", keep=setup.keep_logs)
+    os.environ.update(environment(birth))
+    line = connect(Path(birth.socket))
+    link = Link(birth.rank, line, Path(setup.scratch), Path(setup.payloads), birth.stage)
+    link.tell(Introduction(rank=birth.rank))
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    random.seed(birth.rank)  # as different from rank to rank as fresh processes are, and the same in every run
+    meter = MemoryMeter()
+    substitute(link, setup.world_size)
+    code = 1
+    try:
+        watch(program.marker, link.mark)
+        sys.argv = [program.script or program.module, *program.args]
+        link.resume()
+        code = _run(program.script, program.module)
+    except BaseException as error:
+        _tell_failure(link, birth.rank, error)
+    else:
+        stats = meter.stats()
+        _flush()
+        link.tell(Finished(rank=birth.rank, code=code, peak_bytes=stats.peak_rounded if stats else None))
+        link.until_leave()
+    _flush()
+    os._exit(code)  # threads that still wait must not hold the process
+
+
+def environment(birth: Birth) -> dict[str, str]:
+    """What torchrun would set for the rank, and the scenario's own variables on top."""
+    setup, rank = birth.setup, birth.rank
+    per_node = min(setup.ranks_per_node, setup.world_size)
+    return {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank % per_node),
+        "GROUP_RANK": str(rank // per_node),
+        "WORLD_SIZE": str(setup.world_size),
+        "LOCAL_WORLD_SIZE": str(min(per_node, setup.world_size - rank // per_node * per_node)),
+        "GROUP_WORLD_SIZE": str(-(-setup.world_size // per_node)),
+        "ROLE_RANK": str(rank),
+        "ROLE_WORLD_SIZE": str(setup.world_size),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": "29500",
+        "TORCHELASTIC_RUN_ID": "prism",
+        "TORCHELASTIC_RESTART_COUNT": "0",
+        "TORCHELASTIC_MAX_RESTARTS": "0",
+        "OMP_NUM_THREADS": "1",
+        **setup.program.env,
+    }
+
+
+def _run(script: str, module: str) -> int:
+    """The program as `__main__`; its exit code."""
+    try:
+        if script:
+            directory = str(Path(script).parent)
+            set_base(directory)
+            sys.path.insert(0, directory)
+            runpy.run_path(script, run_name="__main__")
+        else:
+            set_base(os.getcwd())
+            sys.path.insert(0, os.getcwd())
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as error:
+        return _exit_code(error)
+    _run_exit_handlers()
+    return 0
+
+
+def _exit_code(error: SystemExit) -> int:
+    _run_exit_handlers()
+    if error.code is None:
+        return 0
+    if isinstance(error.code, int):
+        return error.code & 0xFF
+    print(error.code, file=sys.stderr)
+    return 1
+
+
+def _run_exit_handlers() -> None:
+    """What an interpreter does at its end, before the process is gone: threads that are no daemons, then atexit."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+
+
+def _tell_failure(link: Link, rank: int, error: BaseException) -> None:
+    text = "".join(traceback.format_exception(error))
+    with contextlib.suppress(OSError):
+        sys.stderr.write(text)
+    name = type(error).__name__
+    if type(error).__module__ not in ("builtins", "__main__"):
+        name = f"{type(error).__module__}.{name}"
+    site = _site_of(error)
+    link.tell(Raised(rank=rank, error=f"{name}: {error}" if str(error) else name, traceback=text, site=site))
+
+
+def _site_of(error: BaseException) -> str:
+    """`path:line` of the innermost frame of the program in the traceback."""
+    frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    return site_of_frames(reversed(frames))
+
+
+def _redirect(log: Path, keep: bool) -> None:
+    """Standard output and error go to the rank's log, line by line; nothing can be read."""
+    target = os.devnull if keep else str(log)
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
+    os.close(null)
+    sys.stdin = open(0, closefd=False)
+    sys.stdout = open(1, "w", buffering=1, closefd=False)
+    sys.stderr = open(2, "w", buffering=1, closefd=False)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()

@@ -1,0 +1,59 @@
+"""torch.distributed's store on a rank: every call goes to the one store of the run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch.distributed as dist
+
+from prism.core.events import StoreCall
+from prism.gpu.link import Link
+
+
+class RankStore(dist.Store):  # type: ignore[misc]
+    """Keys and values shared by all ranks of the run."""
+
+    def __init__(self, link: Link) -> None:
+        super().__init__()
+        self._link = link
+
+    def set(self, key: str, value: Any) -> None:
+        self._link.ask(StoreCall("set", (key,), _bytes(value)))
+
+    def get(self, key: str) -> bytes:
+        return self._link.ask(StoreCall("get", (key,))).value
+
+    def add(self, key: str, amount: int) -> int:
+        return self._link.ask(StoreCall("add", (key,), amount=amount)).number
+
+    def append(self, key: str, value: Any) -> None:
+        self._link.ask(StoreCall("append", (key,), _bytes(value)))
+
+    def check(self, keys: list[str]) -> bool:
+        return self._link.ask(StoreCall("check", tuple(keys))).present
+
+    def compare_set(self, key: str, expected: Any, desired: Any) -> bytes:
+        return self._link.ask(StoreCall("compare_set", (key,), _bytes(expected), _bytes(desired))).value
+
+    def delete_key(self, key: str) -> bool:
+        return self._link.ask(StoreCall("delete", (key,))).present
+
+    def num_keys(self) -> int:
+        return self._link.ask(StoreCall("count")).number
+
+    def wait(self, keys: list[str], timeout: Any = None) -> None:
+        self._link.ask(StoreCall("wait", tuple(keys)))
+
+    def multi_get(self, keys: list[str]) -> list[bytes]:
+        return [self.get(key) for key in keys]
+
+    def multi_set(self, keys: list[str], values: list[Any]) -> None:
+        for key, value in zip(keys, values, strict=True):
+            self.set(key, value)
+
+    def has_extended_api(self) -> bool:
+        return True
+
+
+def _bytes(value: Any) -> bytes:
+    return value.encode() if isinstance(value, str) else bytes(value)

@@ -1,0 +1,282 @@
+"""The worker: between the coordinator and the rank processes of one host.
+
+It owns no rule. Reports go up as they come from the ranks, instructions go down to them; those about processes (launch,
+stop, look, kill) it carries out itself, through the fork server and the kernel. When the coordinator goes away, so does
+everything below.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import uvloop
+
+from prism.core.events import (
+    AnyEvent,
+    AnyInstruction,
+    Exited,
+    Kill,
+    Launch,
+    Launched,
+    Probe,
+    Probed,
+    Resume,
+    Suspend,
+    Suspended,
+)
+from prism.gpu.rank import Birth, Introduction
+from prism.gpu.zygote import Born, Failed, FromZygote, Gone, Ready, die_with_parent
+from prism.net.channel import Channel, Codec
+from prism.net.frames import Unpacker, pack
+from prism.net.keys import WorkerKeys
+from prism.net.messages import Broken, FromCoordinator, FromWorker, Goodbye, Hello, Order, Prepared, Report, Setup
+from prism.net.transport import ConnectionClosed
+from prism.net.zeromq import connect
+
+WAITING_CALLS = frozenset({202, 7, 271, 45, 47, 23, 270, 232, 281, 0})
+"""x86-64 system calls in which a thread waits for others: futex, (p)poll, recv*, (p)select, epoll_*wait, read."""
+
+
+class RankLine(asyncio.Protocol):
+    """The socket of one rank: frames in, frames out."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._frames: Unpacker[AnyEvent | Introduction] = Unpacker(AnyEvent | Introduction)
+        self._rank = -1
+        self.transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        for event in self._frames.feed(data):
+            if isinstance(event, Introduction):
+                self._rank = event.rank
+                self._worker.introduce(event.rank, self)
+            elif event.rank == self._rank:
+                self._worker.report(event)
+
+    def send(self, instruction: AnyInstruction) -> None:
+        """Pass an instruction on; one for a rank that has left is dropped, its Exited is on the way."""
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.write(pack(instruction))
+
+
+class Worker:
+    """One host's worker; `directory` is private to the run."""
+
+    def __init__(self, name: str, channel: Channel[FromCoordinator, FromWorker], directory: Path) -> None:
+        self._name = name
+        self._channel = channel
+        self._socket = directory / f"{name}.sock"
+        self._lines: dict[int, RankLine] = {}
+        self._early: dict[int, list[AnyInstruction]] = {}  # said before the rank has introduced itself
+        self._pids: dict[int, int] = {}
+        self._setup: Setup | None = None
+        self._stage = 0
+        self._torch = ""
+        self._zygote: socket.socket | None = None
+        self._zygote_pid: asyncio.subprocess.Process | None = None
+        self._events: list[AnyEvent] = []
+        self._loop = asyncio.get_running_loop()
+
+    async def run(self) -> None:
+        """Serve until the coordinator says goodbye or goes away."""
+        server = await self._loop.create_unix_server(lambda: RankLine(self), path=str(self._socket))
+        os.chmod(self._socket, 0o600)
+        reading: asyncio.Task[None] | None = None
+        try:
+            self._channel.send(Hello(worker=self._name, pid=os.getpid()))
+            while True:
+                match await self._channel.recv():
+                    case Setup() as setup:
+                        self._setup = setup
+                        self._stage += 1
+                        if reading is None:
+                            await self._start_zygote(setup)
+                            reading = asyncio.ensure_future(self._read_zygote())
+                        elif self._torch:
+                            self._channel.send(Prepared(torch=self._torch))
+                    case Order(instructions=instructions):
+                        for instruction in instructions:
+                            self._obey(instruction)
+                    case Goodbye():
+                        return
+        except ConnectionClosed:
+            return
+        finally:
+            if reading is not None:
+                reading.cancel()
+            server.close()
+            await self._end_zygote()
+
+    # -- ranks -------------------------------------------------------------------------------------------------------
+
+    def introduce(self, rank: int, line: RankLine) -> None:
+        """A rank's process has connected."""
+        self._lines[rank] = line
+        for instruction in self._early.pop(rank, []):
+            line.send(instruction)
+
+    def report(self, event: AnyEvent) -> None:
+        """Tell the coordinator, together with whatever else comes in the same turn of the loop."""
+        if not self._events:
+            self._loop.call_soon(self._flush)
+        self._events.append(event)
+
+    def _flush(self) -> None:
+        events, self._events = self._events, []
+        with contextlib.suppress(ConnectionClosed):
+            self._channel.send(Report(events=tuple(events)))
+
+    def _obey(self, instruction: AnyInstruction) -> None:
+        rank = instruction.rank
+        match instruction:
+            case Launch():
+                self._launch(rank)
+            case Suspend():
+                self._signal(rank, signal.SIGSTOP)
+                self._loop.create_task(self._confirm_stop(rank))
+            case Resume():
+                self._signal(rank, signal.SIGCONT)
+            case Probe():
+                self.report(Probed(rank=rank, waiting=self._is_waiting(rank)))
+            case Kill():
+                self._kill(rank)
+            case _ if rank in self._lines:
+                self._lines[rank].send(instruction)
+            case _:
+                self._early.setdefault(rank, []).append(instruction)
+
+    def _launch(self, rank: int) -> None:
+        assert self._setup is not None and self._zygote is not None
+        birth = Birth(rank=rank, stage=f"s{self._stage}", socket=str(self._socket), setup=self._setup)
+        self._zygote.sendall(pack(birth))
+
+    def _kill(self, rank: int) -> None:
+        pid = self._pids.get(rank)
+        if pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+
+    def _signal(self, rank: int, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, KeyError):
+            os.kill(self._pids[rank], number)
+
+    async def _confirm_stop(self, rank: int) -> None:
+        """Report Suspended once the process is stopped and nothing it said is left in its socket."""
+        while rank in self._pids and _state(self._pids[rank]) not in ("T", "Z", ""):
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)  # one turn of the loop reads what is in the socket
+        self.report(Suspended(rank=rank))
+
+    def _is_waiting(self, rank: int) -> bool:
+        pid = self._pids.get(rank)
+        if pid is None:
+            return False
+        try:
+            number = Path(f"/proc/{pid}/task/{pid}/syscall").read_text().split()[0]
+        except OSError:
+            return False
+        return number.isdigit() and int(number) in WAITING_CALLS
+
+    # -- the fork server ---------------------------------------------------------------------------------------------
+
+    async def _start_zygote(self, setup: Setup) -> None:
+        ours, theirs = socket.socketpair()
+        environment = {
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "MALLOC_ARENA_MAX": "1",  # one heap a rank: several double what a small rank takes
+            "PYTHONHASHSEED": "0",  # the same order of sets in every run of the same program
+            "TORCHINDUCTOR_COMPILE_THREADS": "1",  # its pool of processes does not survive a fork
+            **setup.program.env,
+        }
+        self._zygote_pid = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "prism.gpu.zygote", str(theirs.fileno()), *setup.program.preload,
+            pass_fds=[theirs.fileno()], env=environment,
+        )  # fmt: skip
+        theirs.close()
+        self._zygote = ours
+
+    async def _read_zygote(self) -> None:
+        assert self._zygote is not None
+        frames: Unpacker[FromZygote] = Unpacker(FromZygote)
+        reading = socket.socket(fileno=os.dup(self._zygote.fileno()))
+        reading.setblocking(False)
+        while data := await self._loop.sock_recv(reading, 1 << 16):
+            for message in frames.feed(data):
+                match message:
+                    case Born(rank=rank, pid=pid):
+                        self._pids[rank] = pid
+                        self.report(Launched(rank=rank, pid=pid))
+                    case Gone(rank=rank, code=code):
+                        await self._forget(rank, code)
+                    case Ready(torch=version):
+                        self._torch = version
+                        self._channel.send(Prepared(torch=version))
+                    case Failed(reason=reason):
+                        self._channel.send(Broken(reason=reason, blame=True))
+                        return
+        self._channel.send(Broken(reason="the fork server of the ranks has ended"))
+
+    async def _forget(self, rank: int, code: int) -> None:
+        await asyncio.sleep(0)  # what the rank said last is read first
+        self._pids.pop(rank, None)
+        self._early.pop(rank, None)
+        line = self._lines.pop(rank, None)
+        if line is not None and line.transport is not None:
+            line.transport.close()
+        self.report(Exited(rank=rank, code=code))
+
+    async def _end_zygote(self) -> None:
+        if self._zygote is None or self._zygote_pid is None:
+            return
+        for rank in list(self._pids):
+            self._kill(rank)
+        self._zygote.close()
+        try:
+            await asyncio.wait_for(self._zygote_pid.wait(), 1)
+        except TimeoutError:
+            self._zygote_pid.kill()
+            await self._zygote_pid.wait()
+
+
+def _state(pid: int) -> str:
+    """The process's state letter in /proc; empty if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
+async def serve(name: str, address: str, keys: Path) -> None:
+    """Connect to the coordinator and serve it."""
+    connection = await connect(address, name, WorkerKeys.load(keys))
+    async with Channel[FromCoordinator, FromWorker](connection, Codec(FromCoordinator)) as channel:
+        await Worker(name, channel, keys.parent).run()
+
+
+def main() -> None:
+    """`python -m prism.gpu.worker --coordinator ADDRESS --keys FILE [--name NAME]`."""
+    parser = argparse.ArgumentParser(prog="python -m prism.gpu.worker", description=__doc__.partition("\n")[0])
+    parser.add_argument("--coordinator", required=True, help="address of the coordinator, tcp://host:port")
+    parser.add_argument("--keys", required=True, type=Path, help="the key file that the coordinator wrote")
+    parser.add_argument("--name", default="worker-0", help="the worker's name in the run")
+    options = parser.parse_args()
+    die_with_parent(signal.SIGTERM)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    uvloop.run(serve(options.name, options.coordinator, options.keys))
+
+
+if __name__ == "__main__":
+    main()

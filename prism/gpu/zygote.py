@@ -1,0 +1,147 @@
+"""The fork server: imports torch and what the scenario preloads once, then forks one process for each rank.
+
+Forked ranks share the pages of what is imported, so that hundreds fit where tens of fresh interpreters would. It has
+one thread, no event loop and no ZeroMQ, for none of them survive a fork. It reads `Birth` frames from a socket, answers
+`Born`, and tells `Gone` when a rank's process has ended; when the socket closes, it kills its ranks and leaves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import os
+import selectors
+import signal
+import socket
+import sys
+
+import msgspec
+
+from prism.gpu.rank import Birth, live
+from prism.net.frames import Unpacker, pack
+
+PR_SET_PDEATHSIG = 1
+
+
+class Ready(msgspec.Struct, tag=True, frozen=True):
+    """Everything is imported."""
+
+    torch: str
+
+
+class Failed(msgspec.Struct, tag=True, frozen=True):
+    """A module of the scenario's preload cannot be imported."""
+
+    reason: str
+
+
+class Born(msgspec.Struct, tag=True, frozen=True):
+    """The rank's process exists."""
+
+    rank: int
+    pid: int
+
+
+class Gone(msgspec.Struct, tag=True, frozen=True):
+    """The rank's process has ended: its exit code, or minus the signal."""
+
+    rank: int
+    code: int
+
+
+FromZygote = Ready | Failed | Born | Gone
+
+
+def die_with_parent(number: signal.Signals) -> None:
+    """Let the kernel send this process `number` when its parent ends, however that ends."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, number)
+
+
+class Zygote:
+    """Forks on request and reaps."""
+
+    def __init__(self, line: socket.socket) -> None:
+        self._line = line
+        self._ranks: dict[int, int] = {}  # pid -> rank
+        self._wake_read, self._wake_write = socket.socketpair()
+        self._wake_write.setblocking(False)
+        signal.set_wakeup_fd(self._wake_write.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+
+    def serve(self) -> None:
+        """Work until the worker closes the line."""
+        births: Unpacker[Birth] = Unpacker(Birth)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._line, selectors.EVENT_READ)
+            selector.register(self._wake_read, selectors.EVENT_READ)
+            while True:
+                for key, _ in selector.select():
+                    if key.fileobj is self._wake_read:
+                        self._wake_read.recv(4096)
+                        self._reap()
+                        continue
+                    data = self._line.recv(1 << 16)
+                    if not data:
+                        self._kill_all()
+                        return
+                    for birth in births.feed(data):
+                        self._fork(birth)
+
+    def _fork(self, birth: Birth) -> None:
+        pid = os.fork()
+        if pid == 0:
+            os.setpgid(0, 0)  # what the rank starts can be killed with it
+            die_with_parent(signal.SIGKILL)
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for held in (self._line, self._wake_read, self._wake_write):
+                held.close()
+            live(birth)
+        self._ranks[pid] = birth.rank
+        self._line.sendall(pack(Born(birth.rank, pid)))
+
+    def _reap(self) -> None:
+        while self._ranks:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            rank = self._ranks.pop(pid, None)
+            if rank is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(pid, signal.SIGKILL)  # children that outlived the rank
+                self._line.sendall(pack(Gone(rank, os.waitstatus_to_exitcode(status))))
+
+    def _kill_all(self) -> None:
+        for pid in self._ranks:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+        for pid in list(self._ranks):
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+
+
+def main() -> None:
+    """`python -m prism.gpu.zygote FD [MODULE...]`: serve on the inherited socket FD."""
+    die_with_parent(signal.SIGKILL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    line = socket.socket(fileno=int(sys.argv[1]))
+    import torch
+    import torch.distributed.fsdp
+    import torch.distributed.pipelining
+    import torch.distributed.tensor
+    import torch.optim
+
+    torch.set_num_threads(1)  # before any parallel region: a fork would inherit a thread pool without its threads
+    for name in sys.argv[2:]:
+        try:
+            importlib.import_module(name)
+        except Exception as error:
+            line.sendall(pack(Failed(f"preload: {name} cannot be imported: {type(error).__name__}: {error}")))
+            return
+    line.sendall(pack(Ready(torch.__version__)))
+    Zygote(line).serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""What coordinator and workers say to each other: one closed union each way; tensors never travel in it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from prism.core.events import AnyEvent, AnyInstruction
+
+
+class Message(msgspec.Struct, tag=True, kw_only=True, frozen=True):
+    """Base of all messages."""
+
+
+class Hello(Message, frozen=True):
+    """Worker: I am here and ready."""
+
+    worker: str
+    pid: int
+
+
+class Prepared(Message, frozen=True):
+    """Worker: the stage may begin."""
+
+    torch: str
+
+
+class Broken(Message, frozen=True):
+    """Worker: I cannot go on, and why; `blame` is the program's when its preload failed."""
+
+    reason: str
+    blame: bool = False
+
+
+class Report(Message, frozen=True):
+    """Worker: what its ranks did, in the order in which it was heard."""
+
+    events: tuple[AnyEvent, ...]
+
+
+class Program(Message, frozen=True):
+    """What every rank of a stage runs; paths are absolute."""
+
+    script: str = ""
+    module: str = ""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    preload: tuple[str, ...] = ()
+    marker: str = "optimizer"
+
+
+class Setup(Message, frozen=True):
+    """Coordinator: the stage that begins; `scratch` and `payloads` are the directories of the payload store."""
+
+    program: Program
+    world_size: int
+    ranks_per_node: int
+    scratch: str
+    payloads: str
+    logs: str
+    keep_logs: bool = False  # a later stage leaves the first one's logs as they are
+
+
+class Order(Message, frozen=True):
+    """Coordinator: instructions for the worker's ranks, to be carried out in this order."""
+
+    instructions: tuple[AnyInstruction, ...]
+
+
+class Goodbye(Message, frozen=True):
+    """Coordinator: the run is over; end everything and leave."""
+
+
+FromWorker = Hello | Prepared | Broken | Report
+FromCoordinator = Setup | Order | Goodbye

@@ -1,0 +1,153 @@
+"""The report of a run: one HTML file that needs nothing else, neither network nor script, to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from prism.core.diagnosis import Diagnosis, RankState
+from prism.core.graph import Graph, Timeline
+from prism.report.picture import bands, draw, timeline_svg
+from prism.report.templates import environment
+from prism.result import PathStep, RankResult, Result
+
+__all__ = ["render_html", "timeline_svg"]
+
+_WIDTH = 1040  # px: the page's column
+_MAX_ITERATIONS = 4  # more would leave too few pixels to each
+_MAX_STEPS = 8  # rows of the critical path's table
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """How a band of ranks spends the predicted span, in ns; the mean of the band."""
+
+    ranks: list[int]
+    compute: float
+    comm: float
+    wait: float
+
+    @property
+    def total(self) -> float:
+        return self.compute + self.comm + self.wait
+
+
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    """Peak tensor memory of a band of ranks and what the allocator held, in bytes; the maximum of the band."""
+
+    ranks: list[int]
+    peak: int
+    reserved: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """All that one rank does of one kind on the critical path, in ns."""
+
+    rank: int
+    kind: str
+    ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """The kind that takes most of the critical path, with its share; the rank with most of that kind."""
+
+    kind: str
+    share: float
+    rank: int
+    rank_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Stuck:
+    """Ranks that stand at the same place."""
+
+    ranks: list[int]
+    state: RankState
+
+
+def render_html(result: Result, graph: Graph | None, timeline: Timeline | None, source_name: str) -> str:
+    """The report as one HTML document; `source_name` says where the run came from, such as its scenario's file.
+
+    Without `graph` or `timeline` (a run that did not get that far) the timeline's picture is left out.
+    """
+    steps = _steps(result.critical_path)
+    times = _times(result.ranks)
+    memory = _memory(result.ranks)
+    picture = None
+    if graph is not None and timeline is not None:
+        shown = min(len(result.iteration_ns or [0]), _MAX_ITERATIONS)
+        picture = draw(graph, timeline, _WIDTH, shown)
+    return environment.get_template("report.html.j2").render(
+        result=result,
+        source_name=source_name,
+        picture=picture,
+        standalone=False,
+        shown=picture and len(picture.boundaries) - 1,
+        stuck=_stuck(result.diagnosis),
+        bound=_bound(steps),
+        path_ns=sum(step.ns for step in steps),
+        steps=steps[:_MAX_STEPS],
+        steps_left=len(steps) - _MAX_STEPS,
+        times=times,
+        longest=max((row.total for row in times), default=0),
+        memory=memory,
+        largest=max((max(row.peak, row.reserved or 0) for row in memory), default=0),
+        slowest_rank=max(result.ranks, key=lambda rank: rank.compute_ns or 0, default=None),
+        slowest=max((variant.slowdown for variant in result.what_if), default=1.0),
+    )
+
+
+def _steps(path: Iterable[PathStep]) -> list[_Step]:
+    total: dict[tuple[int, str], int] = {}
+    for step in path:
+        total[step.rank, step.kind] = total.get((step.rank, step.kind), 0) + step.ns
+    steps = [_Step(rank, kind, ns) for (rank, kind), ns in total.items() if ns]
+    return sorted(steps, key=lambda step: (-step.ns, step.rank, step.kind))
+
+
+def _bound(steps: list[_Step]) -> _Bound | None:
+    """What bounds the iteration; `steps` have the longest first. None if nothing is known."""
+    by_kind: dict[str, int] = {}
+    for step in steps:
+        by_kind[step.kind] = by_kind.get(step.kind, 0) + step.ns
+    if not by_kind:
+        return None
+    kind = max(by_kind, key=lambda kind: by_kind[kind])
+    top = next(step for step in steps if step.kind == kind)
+    total = sum(by_kind.values())
+    return _Bound(kind, by_kind[kind] / total, top.rank, top.ns / total)
+
+
+def _times(ranks: list[RankResult]) -> list[_Times]:
+    known = [
+        (r.rank, r.compute_ns, r.comm_ns, r.wait_ns)
+        for r in ranks
+        if r.compute_ns is not None and r.comm_ns is not None and r.wait_ns is not None
+    ]
+    rows = []
+    for band in bands(len(known)):
+        members, *columns = zip(*(known[i] for i in band), strict=True)
+        rows.append(_Times(list(members), *(sum(column) / len(band) for column in columns)))
+    return rows
+
+
+def _memory(ranks: list[RankResult]) -> list[_Memory]:
+    known = [(r.rank, r.peak_bytes, r.reserved_bytes) for r in ranks if r.peak_bytes is not None]
+    rows = []
+    for band in bands(len(known)):
+        members, peaks, reserved = zip(*(known[i] for i in band), strict=True)
+        held = [value for value in reserved if value is not None]
+        rows.append(_Memory(list(members), max(peaks), max(held, default=None)))
+    return rows
+
+
+def _stuck(diagnosis: Diagnosis | None) -> list[_Stuck]:
+    """The ranks of a diagnosis, with those that tell the same joined, in order of their lowest rank."""
+    places: dict[tuple[object, ...], _Stuck] = {}
+    for state in diagnosis.ranks if diagnosis else []:
+        place = (state.state, state.op, state.group, state.seq, state.callsite, state.traceback)
+        places.setdefault(place, _Stuck([], state)).ranks.append(state.rank)
+    return list(places.values())

@@ -1,0 +1,118 @@
+"""What the types of the schema cannot say: which values of a scenario rule each other out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal, get_args
+
+from prism.flaw import Flaw, Path
+
+if TYPE_CHECKING:
+    from prism.scenario import Scenario
+
+Stage = Literal["capture", "calibrate", "replay", "emulate"]
+STAGES: tuple[Stage, ...] = get_args(Stage)
+"""In the only order in which they can run."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_MARKER = re.compile(r"optimizer|[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+
+
+def refuse_impossible(scenario: Scenario) -> None:
+    """Raise Flaw for the first impossible value or combination."""
+    _refuse_names(scenario)
+    _refuse_program(scenario)
+    _refuse_stages(scenario)
+    _refuse_iterations(scenario)
+    _refuse_slices(scenario)
+    _refuse_ranks(scenario)
+
+
+def _refuse_names(scenario: Scenario) -> None:
+    if not _NAME.fullmatch(scenario.name):  # it names a directory of results
+        raise Flaw(("name",), f"expected letters, digits, '.', '_' and '-', got {scenario.name!r}")
+    if not _MARKER.fullmatch(scenario.iteration.marker):
+        marker = scenario.iteration.marker
+        raise Flaw(("iteration", "marker"), f"expected optimizer or module:qualname, got {marker!r}")
+    names = [variant.name for variant in scenario.what_if]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            first = names.index(name)
+            raise Flaw(("what_if", index, "name"), f"{name!r} is the name of $.what_if[{first}] too, choose another")
+
+
+def _refuse_program(scenario: Scenario) -> None:
+    program = scenario.program
+    if (program.script is None) == (program.module is None):
+        given = "neither" if program.script is None else "both"
+        raise Flaw(("program",), f"expected one of script and module, got {given}")
+    if scenario.script is not None and not scenario.script.is_file():
+        raise Flaw(("program", "script"), f"no such file: {program.script!r}, paths are relative to {scenario.base}")
+    for key in program.env:
+        if not key or "=" in key or "\0" in key:
+            raise Flaw(("program", "env", key), "expected the name of an environment variable, without '='")
+
+
+def _refuse_stages(scenario: Scenario) -> None:
+    if not scenario.stages:
+        raise Flaw(("stages",), f"expected at least one stage, choose from {', '.join(STAGES)}")
+    for index, (before, stage) in enumerate(pairwise(scenario.stages), start=1):
+        if stage == before:
+            raise Flaw(("stages", index), f"{stage} is listed twice, keep one")
+        if STAGES.index(stage) < STAGES.index(before):
+            raise Flaw(("stages", index), f"{stage} cannot follow {before}, the order is {', '.join(STAGES)}")
+
+
+def _refuse_iterations(scenario: Scenario) -> None:
+    captured = scenario.capture.iterations
+    for block in ("calibrate", "emulate"):
+        count = getattr(scenario, block).iterations
+        if captured is not None and count is not None and count > captured:
+            what = f"{count} is more than capture.iterations, expected at most {captured}"
+            raise Flaw((block, "iterations"), what)
+    warmup, measured = scenario.calibrate.warmup, scenario.calibrate.iterations or captured
+    if "calibrate" in scenario.stages and measured is not None and warmup >= measured:
+        what = f"{warmup} of {measured} iterations leaves none to measure, expected at most {measured - 1}"
+        raise Flaw(("calibrate", "warmup"), what)
+
+
+def _refuse_slices(scenario: Scenario) -> None:
+    slices, size = scenario.calibrate.slice, scenario.world.size
+    if not isinstance(slices, tuple):
+        return
+    path: Path = ("calibrate", "slice")
+    places = {(*path, row, column): rank for row, ranks in enumerate(slices) for column, rank in enumerate(ranks)}
+    _refuse_rank_list(places.items(), size)
+    for row, ranks in enumerate(slices):
+        if not ranks:
+            raise Flaw((*path, row), "an empty slice, list its ranks or leave it out")
+    if len(places) < size:
+        listed = set(places.values())
+        first = next(rank for rank in range(size) if rank not in listed)
+        raise Flaw(path, f"{size - len(places)} of {size} ranks are in no slice, the first is {first}")
+
+
+def _refuse_ranks(scenario: Scenario) -> None:
+    size = scenario.world.size
+    _refuse_rank_list(_placed(("emulate", "sandbox"), scenario.emulate.sandbox), size)
+    for index, fault in enumerate(scenario.faults):
+        _refuse_rank_list([(("faults", index, "rank"), fault.rank)], size)
+    for index, variant in enumerate(scenario.what_if):
+        if variant.slow is not None:
+            _refuse_rank_list(_placed(("what_if", index, "slow", "ranks"), variant.slow.ranks), size)
+
+
+def _placed(path: Path, ranks: tuple[int, ...]) -> list[tuple[Path, int]]:
+    return [((*path, index), rank) for index, rank in enumerate(ranks)]
+
+
+def _refuse_rank_list(ranks: Iterable[tuple[Path, int]], size: int) -> None:
+    seen: set[int] = set()
+    for path, rank in ranks:
+        if not 0 <= rank < size:
+            raise Flaw(path, f"rank {rank} does not exist, world.size {size} has ranks 0 to {size - 1}")
+        if rank in seen:
+            raise Flaw(path, f"rank {rank} is listed twice, keep one")
+        seen.add(rank)

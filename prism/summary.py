@@ -1,0 +1,71 @@
+"""The summary on standard output: what a run found, in one screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.table import Table
+
+from prism.core.diagnosis import Diagnosis
+from prism.folder import Folder
+from prism.report.units import percent, rank_ranges, size, time
+from prism.result import RankResult, Result
+
+MOST_RANKS = 16
+"""More ranks than this are told by the report only."""
+
+
+def print_summary(result: Result, folder: Folder, console: Console) -> None:
+    """Print the result for a person; failures first."""
+
+    def say(text: str) -> None:
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    say(f"{result.scenario}: {result.status}, {result.world_size} ranks, {result.nodes} nodes, {result.ops} operations")
+    if result.diagnosis is not None:
+        for line in _diagnosis(result.diagnosis):
+            say(line)
+    if result.iteration_ns_median is not None:
+        say(f"  iteration  {time(result.iteration_ns_median)} (median of {len(result.iteration_ns or [])})")
+        say(f"  bubble     {percent(result.bubble_fraction or 0)} of all rank time is spent waiting for other ranks")
+    if 0 < len(result.ranks) <= MOST_RANKS and result.status == "ok":
+        console.print(_ranks(result.ranks))
+    if result.what_if:
+        console.print(_what_if(result))
+    for warning in result.warnings:
+        say(f"  warning: {warning.summary}")
+    say(f"  result     {folder.result}")
+    for path in (folder.report, folder.timeline):
+        if path.exists():
+            say(f"  {'report' if path == folder.report else 'timeline':<10} {path}")
+
+
+def _diagnosis(diagnosis: Diagnosis) -> Iterator[str]:
+    for state in diagnosis.ranks:
+        if state.traceback:
+            yield f"rank {state.rank}:"
+            yield state.traceback.rstrip()
+    yield f"  {diagnosis.kind}: {diagnosis.summary}"
+    if diagnosis.last_common is not None:
+        last = diagnosis.last_common
+        yield f"  last in common: {last.op}, operation {last.seq} of group {last.group}"
+    if diagnosis.cycle:
+        yield f"  cycle: ranks {rank_ranges(diagnosis.cycle)} wait for each other"
+
+
+def _ranks(ranks: list[RankResult]) -> Table:
+    table = Table("rank", "compute", "communication", "wait", "peak memory", box=None, pad_edge=False, padding=(0, 2))
+    for column in table.columns:
+        column.justify = "right"
+    for rank in ranks:
+        times = ("-" if ns is None else time(ns) for ns in (rank.compute_ns, rank.comm_ns, rank.wait_ns))
+        table.add_row(str(rank.rank), *times, "-" if rank.peak_bytes is None else size(rank.peak_bytes))
+    return table
+
+
+def _what_if(result: Result) -> Table:
+    table = Table("what if", "iteration", "slowdown", box=None, pad_edge=False, padding=(0, 2))
+    for variant in result.what_if:
+        table.add_row(variant.name, time(variant.iteration_ns_median), f"{variant.slowdown:.3f}x")
+    return table

@@ -1,0 +1,112 @@
+"""Calibration: which iterations share their segments, and what the spread says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from prism.core.calibration import calibrate
+from prism.core.graph import Graph, NodeKind, OpKind
+from prism.core.replay import evaluate, make_plan
+from tests.core.jobs import Job, data_parallel
+
+
+def steps(sizes: list[int], tail: bool = False) -> Graph:
+    """One rank whose iteration k computes, all-reduces sizes[k] bytes with itself, and computes again."""
+    job = Job(1)
+    for size in sizes:
+        job.compute(0, 1)
+        job.wait(0, job.post(0, OpKind.ALL_REDUCE, size))
+        job.compute(0, 1)
+        job.mark(0)
+    if tail:
+        job.compute(0, 1)
+    return job.graph()
+
+
+def segments(graph: Graph) -> np.ndarray:
+    return np.flatnonzero(graph.nodes["kind"] == NodeKind.COMPUTE)
+
+
+def measure(graph: Graph, *values: int) -> np.ndarray:
+    measured = np.zeros(len(graph.nodes), np.int64)
+    measured[segments(graph)] = values
+    return measured
+
+
+def test_alike_iterations_take_the_median_and_warm_up_keeps_its_own() -> None:
+    graph = steps([8, 8, 8, 8])
+    found = calibrate(graph, measure(graph, 900, 901, 10, 20, 12, 26, 90, 23), warmup=1)
+    assert found.durations[segments(graph)].tolist() == [900, 901, *[12, 23] * 3]
+
+
+def test_an_iteration_like_no_other_keeps_its_own() -> None:
+    graph = steps([8, 8, 16, 8])
+    found = calibrate(graph, measure(graph, 1, 2, 3, 4, 500, 600, 5, 6), warmup=0)
+    assert found.durations[segments(graph)].tolist() == [3, 4, 3, 4, 500, 600, 3, 4]
+
+
+def test_what_follows_the_last_mark_keeps_its_own() -> None:
+    graph = steps([8, 8], tail=True)
+    found = calibrate(graph, measure(graph, 1, 1, 3, 3, 77), warmup=0)
+    assert found.durations[segments(graph)].tolist() == [2, 2, 2, 2, 77]
+
+
+def test_messages_to_different_peers_are_not_alike() -> None:
+    job = Job(3)
+    for peer in (1, 2, 1):
+        job.compute(0, 1)
+        job.send(0, peer, 8)
+        job.recv(peer, 0, 8)
+        job.mark(0)
+    graph = job.graph()
+    found = calibrate(graph, measure(graph, 10, 50, 20), warmup=0)
+    assert found.durations[segments(graph)].tolist() == [15, 50, 15]
+
+
+def test_ranks_do_not_share() -> None:
+    graph = data_parallel(2, iterations=2, buckets=1)
+    measured = np.where(graph.node_rank() == 1, 7, 5)
+    found = calibrate(graph, measured, warmup=0)
+    assert found.durations[segments(graph)].tolist() == [5] * 6 + [7] * 6
+
+
+def test_spread_counts_samples_and_outliers() -> None:
+    graph = steps([8] * 6)
+    measured = measure(graph, 1, 1, 10, 5, 12, 5, 14, 5, 16, 5, 1000, 5)
+    found = calibrate(graph, measured, warmup=1)
+    first, second = segments(graph)[2:4].tolist()
+    assert found.spread.tolist() == [(0, first, 5, 1, 14, 4), (0, second, 5, 0, 5, 0)]
+
+
+def test_other_nodes_get_no_duration() -> None:
+    graph = steps([8, 8])
+    found = calibrate(graph, np.full(len(graph.nodes), 9), warmup=0)
+    assert found.durations.tolist() == [9 if kind == NodeKind.COMPUTE else 0 for kind in graph.nodes["kind"]]
+
+
+@pytest.mark.parametrize("warmup", [0, 5])
+def test_a_program_without_iterations_or_segments_is_left_alone(warmup: int) -> None:
+    job = Job(1)
+    job.mark(0)
+    job.mark(0)
+    job.compute(0, 1)
+    found = calibrate(job.graph(), np.array([0, 0, 3]), warmup)
+    assert found.durations.tolist() == [0, 0, 3]
+    assert len(found.spread) == 0
+
+
+def test_slices_measured_apart_become_one_consistent_timeline() -> None:
+    graph = data_parallel(2, iterations=1, buckets=1)
+    measured = calibrate(graph, np.where(graph.node_rank() == 1, 100, 1), warmup=0).durations
+    timeline = evaluate(make_plan(graph), measured, np.array([10]))
+    assert timeline.op_start.tolist() == [200]
+    assert timeline.node_end[graph.nodes["kind"] == NodeKind.MARK].tolist() == [211, 310]
+
+
+def test_bad_measurements_are_refused() -> None:
+    graph = steps([8])
+    with pytest.raises(ValueError, match=r"shape \(2,\); the graph has 5 nodes"):
+        calibrate(graph, np.zeros(2, np.int64), warmup=0)
+    with pytest.raises(ValueError, match="node 3 has a negative"):
+        calibrate(graph, measure(graph, 1, -1), warmup=0)

@@ -1,0 +1,65 @@
+"""The memory meter counts what tensors hold; its allocator lives in a child, so that pytest's own stays untouched."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prism.gpu.memory import MemoryMeter
+
+PROGRAM = Path(__file__).with_name("metered_program.py")
+
+
+@pytest.fixture(scope="module")
+def metered() -> dict[str, Any]:
+    """What the program counted: per case a list of [current, peak, current_rounded, peak_rounded]."""
+    pytest.importorskip("prism.gpu._allocator", reason="the allocator extension is not built")
+    done = subprocess.run([sys.executable, PROGRAM], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    counted: dict[str, Any] = json.loads(done.stdout)
+    return counted
+
+
+def test_blocks_from_before_the_meter_are_never_counted(metered: dict[str, Any]) -> None:
+    assert metered["reason"] is None
+    assert metered["older"] == [[0, 0, 0, 0]]
+
+
+def test_peak_is_the_most_that_was_held_at_once(metered: dict[str, Any]) -> None:
+    both, after, _, end = metered["sequence"]
+    assert both[:2] == [4003, 4003]
+    assert after[:2] == [403, 4003]
+    assert end[:2] == [0, 403]
+
+
+def test_each_block_is_rounded_up_to_512_bytes(metered: dict[str, Any]) -> None:
+    both, after, _, _ = metered["sequence"]
+    assert both[2:] == [4096 + 512, 4096 + 512]
+    assert after[2:] == [512 + 512, 4096 + 512]
+
+
+def test_reset_peak_starts_from_what_is_held(metered: dict[str, Any]) -> None:
+    _, _, reset, _ = metered["sequence"]
+    assert reset == [403, 403, 1024, 1024]
+
+
+def test_threads_share_one_count_and_free_each_others_blocks(metered: dict[str, Any]) -> None:
+    held, end = metered["threads"]
+    assert held == [4 * 256, 4 * 1024, 4 * 512, 4 * 1024]
+    assert end == [0, 4 * 1024, 0, 4 * 1024]
+
+
+def test_without_the_extension_there_is_a_reason_and_no_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("prism.gpu._allocator", raising=False)
+    monkeypatch.setitem(sys.modules, "prism.gpu._allocator", None)
+    meter = MemoryMeter()
+    assert meter.stats() is None
+    assert meter.peak_bytes is None
+    assert meter.reason is not None
+    assert "pip install --no-build-isolation" in meter.reason
+    assert "\n" not in meter.reason

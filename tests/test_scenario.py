@@ -1,0 +1,182 @@
+"""Scenarios that hold: from a file, from code, with overrides, and as a digest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from prism.scenario import (
+    Calibrate,
+    Devices,
+    Emulate,
+    Link,
+    Network,
+    NetworkChange,
+    Output,
+    Program,
+    Scenario,
+    Slow,
+    WhatIf,
+    World,
+)
+
+MINIMAL = """\
+prism: 1
+name: job
+program: {script: train.py}
+world: {size: 8}
+"""
+
+EVERY_BLOCK = """\
+prism: 1
+name: moe-16
+program:
+  script: train.py
+  args: [--layers, 4, --lr, 1.10, off]
+  env: {DEBUG: on, LEVEL: 1}
+  preload: [transformers]
+world: {size: 16, ranks_per_node: 4}
+fold: null
+semantics: gloo
+iteration: {marker: "train:Trainer.step"}
+devices: {kind: cpu, slots: 4, memory: null}
+network:
+  intra_node: {bandwidth: 100GB/s}
+  inter_node: {bandwidth: 25GB/s, latency: 8us}
+  topology: {kind: node}
+capture: {iterations: 10, payloads: all}
+calibrate: {iterations: 8, warmup: 1, slice: node, answers: fast, share: none}
+emulate: {sandbox: [0, 5], iterations: 5, prune: false, contribution: exact, pool: 512MiB}
+faults: []
+what_if:
+  - {name: hot, slow: {ranks: [5, 6], factor: 1.3}}
+  - {name: half, network: {inter_node: {bandwidth: 25GB/s}}}
+hang_after: 1.5s
+launcher: {kind: local}
+stages: [capture, replay]
+output: {formats: [html]}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "train.py").touch()
+    path = tmp_path / "job.yaml"
+    path.write_text(MINIMAL)
+    return path
+
+
+def test_defaults(file: Path) -> None:
+    built = Scenario(name="job", program=Program(script="train.py"), world=World(size=8), path=str(file))
+    assert Scenario.load(file) == built
+    assert built.stages == ("capture", "calibrate", "replay")
+    assert built.network.inter_node == Link(bandwidth=50 * 10**9, latency=8_000)
+    assert built.hang_after == 600 * 10**9
+
+
+def test_every_block(file: Path) -> None:
+    file.write_text(EVERY_BLOCK)
+    scenario = Scenario.load(file)
+    program = scenario.program
+    assert program.args == ("--layers", "4", "--lr", "1.10", "off")
+    assert program.env == {"DEBUG": "on", "LEVEL": "1"}
+    assert scenario.devices == Devices(kind="cpu", slots=4)
+    assert scenario.network.intra_node == Link(bandwidth=100 * 10**9, latency=3_000)
+    assert scenario.calibrate == Calibrate(iterations=8, warmup=1, slice="node", answers="fast", share="none")
+    assert scenario.emulate == Emulate(
+        sandbox=(0, 5), iterations=5, prune=False, contribution="exact", pool=512 * 1024**2
+    )
+    assert scenario.what_if[0] == WhatIf(name="hot", slow=Slow(ranks=(5, 6), factor=1.3))
+    assert scenario.hang_after == 1_500_000_000
+    assert scenario.output == Output(formats=("html",))
+
+
+@pytest.mark.parametrize("text", [MINIMAL, EVERY_BLOCK])
+def test_structs_round_trip_through_plain_values(file: Path, text: str) -> None:
+    file.write_text(text)
+    scenario = Scenario.load(file)
+    assert msgspec.convert(msgspec.to_builtins(scenario), Scenario) == scenario
+
+
+def test_paths_are_relative_to_the_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(file.parent.parent)
+    scenario = Scenario.load(Path(file.parent.name) / "job.yaml")
+    monkeypatch.chdir("/")
+    assert scenario.base == file.parent
+    assert scenario.script == file.parent / "train.py"
+
+
+def test_a_module_has_no_script(file: Path) -> None:
+    assert Scenario.load(file, ["program={module: package.train}"]).script is None
+
+
+def test_aliases_are_copied(file: Path) -> None:
+    file.write_text(MINIMAL + "network: {intra_node: &link {bandwidth: 1GB/s, latency: 1us}, inter_node: *link}\n")
+    network = Scenario.load(file).network
+    assert network.inter_node == network.intra_node == Link(bandwidth=10**9, latency=1_000)
+
+
+def test_overrides_replace_add_and_come_last(file: Path) -> None:
+    overrides = ["world.size=4", "program.env.SEED=7", "program.args=[--fast]", "world.size=2", "emulate.pool=1MB"]
+    scenario = Scenario.load(file, overrides)
+    assert scenario.world.size == 2
+    assert scenario.program == Program(script="train.py", args=("--fast",), env={"SEED": "7"})
+    assert scenario.emulate.pool == 10**6
+
+
+def test_an_override_repairs_a_bad_value(file: Path) -> None:
+    file.write_text(MINIMAL.replace("size: 8", "size: 0"))
+    assert Scenario.load(file, ["world.size=4"]).world.size == 4
+
+
+def test_code_may_use_lists_and_whole_factors(file: Path) -> None:
+    scenario = Scenario(
+        name="job",
+        program=Program(module="train"),
+        world=World(size=8),
+        what_if=[WhatIf(name="hot", slow=Slow(ranks=[1], factor=2))],  # type: ignore[arg-type]
+    )
+    assert scenario.what_if == (WhatIf(name="hot", slow=Slow(ranks=(1,), factor=2.0)),)
+
+
+def test_nodes_hold_blocks_of_ranks() -> None:
+    world = World(size=10, ranks_per_node=4)
+    assert [list(world.node_ranks(node)) for node in range(world.nodes)] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+
+
+@pytest.mark.parametrize(
+    ("choice", "slices"),
+    [
+        ("auto", ((0, 1), (2, 3), (4,))),
+        ("node", ((0, 1, 2), (3, 4))),
+        ("4", ((0, 1, 2, 3), (4,))),
+        ("[[4, 0], [1, 2, 3]]", ((4, 0), (1, 2, 3))),
+    ],
+)
+def test_slices(file: Path, choice: str, slices: tuple[tuple[int, ...], ...]) -> None:
+    scenario = Scenario.load(file, ["world={size: 5, ranks_per_node: 3}", f"calibrate.slice={choice}"])
+    assert scenario.slices() == slices
+
+
+def test_a_variant_changes_only_what_it_names(file: Path) -> None:
+    text = "what_if=[{name: near, network: {model: none, inter_node: {latency: 0ns}}}]"
+    change = Scenario.load(file, [text]).what_if[0].network
+    network = Network()
+    assert change.applied(network) == Network(model="none", inter_node=Link(bandwidth=50 * 10**9, latency=0))
+    assert NetworkChange().applied(network) == network
+
+
+def test_digest_is_of_the_content(file: Path) -> None:
+    text = "program: {env: {B: b, A: a}, script: train.py}\nname: job\nworld: {ranks_per_node: 8, size: 8}\nprism: 1\n"
+    elsewhere = file.with_name("other.yaml")
+    elsewhere.write_text(text + "hang_after: 600s\nstages: [capture]\noutput: {formats: []}\n")
+    assert Scenario.load(elsewhere).digest() == Scenario.load(file, ["program.env={A: a, B: b}"]).digest()
+
+
+@pytest.mark.parametrize(
+    "override", ["world.size=4", "program.env.A=1", "hang_after=9s", "what_if=[{name: a}]", "calibrate.warmup=1"]
+)
+def test_digest_changes_with_the_content(file: Path, override: str) -> None:
+    assert Scenario.load(file, [override]).digest() != Scenario.load(file).digest()
