@@ -52,7 +52,7 @@ class Folder:
             raise ScenarioError(f"--out: {self.path} is a file; name a folder")
         if self.path.is_dir() and any(self.path.iterdir()) and not resume:
             raise ScenarioError(
-                f"--out: {self.path} is not empty; add --resume to go on with it, or name another folder"
+                f"--out: {self.path} is not empty; add --resume to go on, or name another folder"
             )
         for folder in (self.path, self.logs, self.payloads, self.records):
             folder.mkdir(parents=True, exist_ok=True)

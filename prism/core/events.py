@@ -2,8 +2,8 @@
 
 An event tells what a rank did or what became of it; `at` is the driver's clock in ns when the event came in. An
 instruction tells a worker or a rank what to do; `cause` is the number of the event that led to it. Every instruction
-ends in an event: Launch in Launched or Exited, Run in whatever the rank does next, Deliver in Delivered, Fold in Folded,
-Answer in whatever the rank does next, Suspend in Suspended, Probe in Probed, Kill and Leave in Exited.
+ends in an event: Launch in Launched or Exited, Run and Answer in whatever the rank does next, Deliver in Delivered,
+Fold in Folded, Suspend in Suspended, Probe in Probed, Kill and Leave in Exited; Resume and Release end when heard.
 """
 
 from __future__ import annotations

@@ -109,18 +109,16 @@ class World:
         """Take one event in; returns what to tell whom."""
         self._seq += 1
         self.now = max(self.now, event.at)
+        decided = self.over
         if event.rank < 0:
             self.interrupted = self.interrupted or isinstance(event, Interrupted)
-        elif self.over:
+        elif decided:
             self._after_the_end(event)
         else:
             self._hear(event)
-        if not self.over:
+        if not decided and self.diagnosis is None and not self.interrupted:
             self._fill_slots()
-            if self.troubled is None and (self.failed or self.exchange.broken):
-                self.troubled = self.now
-            if isinstance(event, Ticked | Exited) or not self.acting or self.troubled is not None:
-                self._look_around()
+            self._judge(event)
         if self.over and not self._killed:
             self._killed = True
             for rank in self.ranks.values():
@@ -324,14 +322,21 @@ class World:
             else:
                 self._say(Run, number)
 
-    def _look_around(self) -> None:
-        """Probe the silent, and end the run if it cannot go well."""
+    def _judge(self, event: AnyEvent) -> None:
+        """End the run if it cannot go well; looked at now and then, for it looks at all ranks."""
+        if self.troubled is None and (self.failed or self.exchange.broken):
+            self.troubled = self.now
+        if isinstance(event, Ticked):
+            self._probe_the_silent()
+        if isinstance(event, Ticked | Exited) or not self.acting or self.troubled is not None:
+            self.diagnosis = verdict.inevitable(self)
+
+    def _probe_the_silent(self) -> None:
         for rank in self.ranks.values():
             silent = self.now - rank.heard >= QUANTUM and rank.state is State.RUNNING and not rank.suspending
             if self._preempt and silent and not self.ledger.of("probe", rank.rank):
                 self.ledger.open("probe", rank.rank)
                 self._say(Probe, rank.rank)
-        self.diagnosis = verdict.inevitable(self)
 
     def _move(self, rank: Rank, trigger: Trigger) -> State:
         before = rank.move(trigger, self._seq)

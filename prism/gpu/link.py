@@ -1,9 +1,9 @@
 """A rank's line to its worker: posts and waits go out, results and permissions come in.
 
 Three threads. The *main* thread runs the program; it posts without waiting, and where it must wait it says so and goes
-on only when told to (Run, or the store's Answer): that is how a rank gives up its slot. The *reader* takes in frames and
-never touches a tensor. The *completer* copies results, completes futures and does folds; callbacks of futures run on
-it, and one that waits hands the queue to a fresh completer first, so results keep coming.
+on only when told to (Run, or the store's Answer): that is how a rank gives up its slot. The *reader* takes in frames
+and never touches a tensor. The *completer* copies results, completes futures and does folds; callbacks of futures run
+on it, and one that waits hands the queue to a fresh completer first, so results keep coming.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class Link:
         self.rank = rank
         owner = f"{stage}-{rank}-{os.getpid()}"
         self._line = line
-        self._scratch = Arena(scratch, owner)
-        self._record = Arena(record, owner)
+        self._scratch = Arena(scratch, f"{owner}-input")
+        self._record = Arena(record, f"{owner}-result")
         self._library = Library(scratch, record)
         self._pending: dict[int, Pending] = {}
         self._handles = 0

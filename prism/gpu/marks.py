@@ -46,7 +46,7 @@ def _watch_function(marker: str, mark: Callable[[], None]) -> None:
         function = getattr(holder, name)
     except (ImportError, AttributeError) as error:
         raise ScenarioError(
-            f"$.iteration.marker: {marker!r} is not a function ({error}); write module:qualname"
+            f"$.iteration.marker: {marker!r} is no function ({error}); write module:qualname"
         ) from None
 
     @functools.wraps(function)

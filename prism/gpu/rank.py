@@ -152,9 +152,9 @@ def _redirect(log: Path, keep: bool) -> None:
     os.dup2(descriptor, 2)
     os.close(descriptor)
     os.close(null)
-    sys.stdin = open(0, closefd=False)
-    sys.stdout = open(1, "w", buffering=1, closefd=False)
-    sys.stderr = open(2, "w", buffering=1, closefd=False)
+    sys.stdin = os.fdopen(0, closefd=False)
+    sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
 
 
 def _flush() -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import torch.distributed as dist
 import torch.distributed.distributed_c10d as c10d
-import torch.distributed.rendezvous as rendezvous
 
 from prism.gpu.link import Link
 from prism.gpu.process_group import creator
@@ -28,4 +28,6 @@ def substitute(link: Link, world: int) -> None:
 
     c10d.BackendConfig.__init__ = configure  # type: ignore[method-assign]
     store = RankStore(link)
-    rendezvous._create_c10d_store = lambda *_, **__: store  # type: ignore[assignment]
+    # By its full name: in torch.distributed the name `rendezvous` is a function, not the module.
+    module: Any = sys.modules["torch.distributed.rendezvous"]
+    module._create_c10d_store = lambda *_, **__: store

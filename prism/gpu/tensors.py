@@ -1,4 +1,4 @@
-"""Tensors to payload bytes and back, without a temporary tensor: what PRISM allocates must not show in a rank's peak."""
+"""Tensors to payload bytes and back, without a temporary tensor: PRISM's memory must not show in a rank's peak."""
 
 from __future__ import annotations
 

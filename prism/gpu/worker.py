@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 from pathlib import Path
+from typing import cast
 
 import uvloop
 
@@ -54,8 +55,7 @@ class RankLine(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's own class is none of asyncio's
 
     def data_received(self, data: bytes) -> None:
         for event in self._frames.feed(data):
@@ -158,7 +158,8 @@ class Worker:
                 self._early.setdefault(rank, []).append(instruction)
 
     def _launch(self, rank: int) -> None:
-        assert self._setup is not None and self._zygote is not None
+        assert self._setup is not None
+        assert self._zygote is not None
         birth = Birth(rank=rank, stage=f"s{self._stage}", socket=str(self._socket), setup=self._setup)
         self._zygote.sendall(pack(birth))
 

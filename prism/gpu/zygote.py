@@ -127,6 +127,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     line = socket.socket(fileno=int(sys.argv[1]))
     import torch
+    import torch._dynamo  # torch imports it at the first optimizer step: seconds, once instead of once a rank
     import torch.distributed.fsdp
     import torch.distributed.pipelining
     import torch.distributed.tensor
@@ -139,7 +140,7 @@ def main() -> None:
         except Exception as error:
             line.sendall(pack(Failed(f"preload: {name} cannot be imported: {type(error).__name__}: {error}")))
             return
-    line.sendall(pack(Ready(torch.__version__)))
+    line.sendall(pack(Ready(str(torch.__version__))))
     Zygote(line).serve()
 
 

@@ -41,7 +41,7 @@ def events(socket: zmq.Socket[bytes]) -> int:
 def received(socket: zmq.Socket[bytes]) -> Iterator[list[bytes]]:
     """The messages that can be received without waiting."""
     while events(socket) & zmq.POLLIN:
-        yield socket.recv_multipart()
+        yield socket.recv_multipart(zmq.NOBLOCK)
 
 
 class Watch:

@@ -125,7 +125,7 @@ class ZmqListener(Listener):
 
     def _drain(self) -> None:
         while events(self._socket) & zmq.POLLIN:
-            route = self._socket.recv()
+            route = self._socket.recv(zmq.NOBLOCK)
             if route in self._identities:
                 self._take(route, self._socket.recv_multipart())
             else:
@@ -198,7 +198,7 @@ class ZmqConnection(Connection):
             shut_socket(self._socket)
             raise RunError(f"cannot connect to {address}: {error.strerror}") from error
         self._watch = Watch(self._socket, self._look)
-        self._socket.send_multipart([HELLO, identity.encode()])
+        self._say(HELLO, identity.encode())
 
     async def recv(self) -> bytes:
         return await self._inbox.get()
@@ -235,7 +235,7 @@ class ZmqConnection(Connection):
 
     def _look(self) -> None:
         while (possible := events(self._socket)) & zmq.POLLIN:
-            self._take(self._socket.recv_multipart())
+            self._take(self._socket.recv_multipart(zmq.NOBLOCK))
         if not possible & zmq.POLLOUT:
             self._end("the connection to the coordinator broke")
 

@@ -10,7 +10,9 @@ from prism.result import Result
 from prism.scenario import Scenario
 
 
-def write_views(folder: Folder, result: Result, graph: Graph | None, timeline: Timeline | None, scenario: Scenario) -> None:
+def write_views(
+    folder: Folder, result: Result, graph: Graph | None, timeline: Timeline | None, scenario: Scenario
+) -> None:
     """report.html always has something to show; timeline.pftrace needs a timeline."""
     if "html" in scenario.output.formats:
         folder.report.write_text(render_html(result, graph, timeline, scenario.path or scenario.name), encoding="utf-8")
