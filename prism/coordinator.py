@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
@@ -29,7 +29,7 @@ from prism.core.exchange import Capture
 from prism.core.graph import Graph, Int64, NodeKind
 from prism.core.world import World
 from prism.crew import Crew
-from prism.driver import Driver
+from prism.driver import drive
 from prism.errors import ProgramError, RunError, ScenarioError
 from prism.folder import Captured, Folder, Progress, digest
 from prism.net.messages import Program, Setup
@@ -56,9 +56,8 @@ class Coordinator:
         self._resume = resume
         self._observer = observer or Silent()
         self._crew: Crew | None = None
-        self._driver: Driver | None = None
         self._progress = Progress(digest="")
-        self._interrupted = False
+        self._interrupted = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         self.folder.begin(self._resume)
@@ -71,9 +70,7 @@ class Coordinator:
 
     def interrupt(self) -> None:
         """End the run now; the stage that is under way raises Interrupted."""
-        self._interrupted = True
-        if self._driver is not None:
-            self._driver.interrupt()
+        self._interrupted.set()
 
     # -- stages ------------------------------------------------------------------------------------------------------
 
@@ -82,6 +79,7 @@ class Coordinator:
         if "capture" in self._progress.wall_s:
             return self._reuse("capture")
         with self._stage("capture"):
+            self.folder.clear_capture()
             size = self.scenario.world.size
             exchange = Capture(range(size))
             world = World(range(size), self.scenario.devices.slots, exchange, self.scenario.hang_after)
@@ -149,9 +147,9 @@ class Coordinator:
         self._observer.begin(name)
         status = "failed"
         try:
-            if self._interrupted:
-                raise Interrupted
             yield
+            if self._interrupted.is_set():
+                raise Interrupted
             status = "ok"
         except (Interrupted, asyncio.CancelledError):
             status = "interrupted"
@@ -175,13 +173,22 @@ class Coordinator:
 
     async def _drive(self, stage: str, world: World, keep_logs: bool) -> None:
         if self._crew is None:
-            self._crew = await Crew().__aenter__()
-            self._driver = Driver(self._crew, self._observer.watch)
-        assert self._driver is not None
-        await self._crew.prepare(_setup(self.scenario, self.folder, self._crew, keep_logs))
-        if self._interrupted:
-            raise Interrupted
-        await self._driver.run(world)
+            self._crew = Crew()
+            await self._unless_interrupted(self._crew.__aenter__())
+        await self._unless_interrupted(self._crew.prepare(_setup(self.scenario, self.folder, self._crew, keep_logs)))
+        await drive(world, self._crew, self._interrupted, self._observer.watch)
+
+    async def _unless_interrupted(self, work: Awaitable[object]) -> None:
+        """Wait for work that an interruption may cut short."""
+        working, stop = asyncio.ensure_future(work), asyncio.ensure_future(self._interrupted.wait())
+        try:
+            await asyncio.wait((working, stop), return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                raise Interrupted
+            working.result()
+        finally:
+            working.cancel()
+            stop.cancel()
 
     def _check(self, world: World) -> None:
         """Raise what went wrong in a world that is over."""
@@ -208,13 +215,14 @@ def _setup(scenario: Scenario, folder: Folder, crew: Crew, keep_logs: bool) -> S
         scratch=str(crew.scratch),
         payloads=str(folder.payloads.resolve()),
         logs=str(folder.logs.resolve()),
+        iterations=scenario.capture.iterations or 0,
         keep_logs=keep_logs,
     )
 
 
 def _rank_results(world: World) -> list[RankResult]:
     return [
-        RankResult(rank=r.rank, exit=r.code, peak_bytes=r.peak_bytes, iterations=r.iterations)
+        RankResult(rank=r.rank, exit=r.code, cut=r.cut, peak_bytes=r.peak_bytes, iterations=r.iterations)
         for r in world.ranks.values()
     ]
 

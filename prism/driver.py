@@ -21,52 +21,44 @@ END_NS = 2_000_000_000
 Observer = Callable[[World], None]
 
 
-class Driver:
-    """Runs one world after the other on a crew; `observe` is called at every tick and cannot break a run."""
+async def drive(world: World, crew: Crew, interrupted: asyncio.Event, observe: Observer) -> None:
+    """Drive the world to its end: all its ranks have ended, by themselves or killed.
 
-    def __init__(self, crew: Crew, observe: Observer) -> None:
-        self._crew = crew
-        self._observe = observe
-        self._interrupted = asyncio.Event()
+    `observe` is called at every tick, and what it raises is ignored. Raises RunError if the crew is lost.
+    """
+    start = time.monotonic_ns()
+    told = 0  # ns: when the world was last told the time
+    ended: int | None = None
+    crew.order(world.start())
+    receiving: asyncio.Future[Any] = asyncio.ensure_future(crew.events())
+    interrupting: asyncio.Future[Any] = asyncio.ensure_future(interrupted.wait())
+    try:
+        while not world.over or world.alive:
+            awaited = [receiving] if interrupting.done() else [receiving, interrupting]
+            await asyncio.wait(awaited, timeout=TICK_S, return_when=asyncio.FIRST_COMPLETED)
+            now = time.monotonic_ns() - start
+            if receiving.done():
+                _hear(world, crew, receiving.result(), now)
+                receiving = asyncio.ensure_future(crew.events())
+            if interrupting.done() and not world.over:
+                _hear(world, crew, (Interrupted(rank=-1),), now)
+            if now - told >= TICK_NS:
+                told = now
+                _hear(world, crew, (Ticked(rank=-1),), now)
+                with contextlib.suppress(Exception):
+                    observe(world)
+            if world.over:
+                ended = ended or now
+                if now - ended > END_NS:
+                    return  # the end of the crew will take them along
+    finally:
+        receiving.cancel()
+        interrupting.cancel()
 
-    def interrupt(self) -> None:
-        """Let the run end now; legal at any time."""
-        self._interrupted.set()
 
-    async def run(self, world: World) -> None:
-        """Drive the world to its end: all its ranks have ended, by themselves or killed."""
-        start = time.monotonic_ns()
-        told = 0  # ns: when the world was last told the time
-        ended: int | None = None
-        self._crew.order(world.start())
-        receiving: asyncio.Future[Any] = asyncio.ensure_future(self._crew.events())
-        interrupting: asyncio.Future[Any] = asyncio.ensure_future(self._interrupted.wait())
-        try:
-            while not world.over or world.alive:
-                awaited = [receiving] if interrupting.done() else [receiving, interrupting]
-                await asyncio.wait(awaited, timeout=TICK_S, return_when=asyncio.FIRST_COMPLETED)
-                now = time.monotonic_ns() - start
-                if receiving.done():
-                    self._hear(world, receiving.result(), now)
-                    receiving = asyncio.ensure_future(self._crew.events())
-                if interrupting.done() and not world.over:
-                    self._hear(world, (Interrupted(rank=-1),), now)
-                if now - told >= TICK_NS:
-                    told = now
-                    self._hear(world, (Ticked(rank=-1),), now)
-                    with contextlib.suppress(Exception):
-                        self._observe(world)
-                if world.over:
-                    ended = ended or now
-                    if now - ended > END_NS:
-                        return  # the end of the crew will take them along
-        finally:
-            receiving.cancel()
-            interrupting.cancel()
-
-    def _hear(self, world: World, events: Iterable[AnyEvent], now: int) -> None:
-        instructions: list[AnyInstruction] = []
-        for event in events:
-            stamp(event, now)
-            instructions += world.handle(event)
-        self._crew.order(instructions)
+def _hear(world: World, crew: Crew, events: Iterable[AnyEvent], now: int) -> None:
+    instructions: list[AnyInstruction] = []
+    for event in events:
+        stamp(event, now)
+        instructions += world.handle(event)
+    crew.order(instructions)

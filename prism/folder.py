@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -51,11 +52,16 @@ class Folder:
         if self.path.exists() and not self.path.is_dir():
             raise ScenarioError(f"--out: {self.path} is a file; name a folder")
         if self.path.is_dir() and any(self.path.iterdir()) and not resume:
-            raise ScenarioError(
-                f"--out: {self.path} is not empty; add --resume to go on, or name another folder"
-            )
-        for folder in (self.path, self.logs, self.payloads, self.records):
-            folder.mkdir(parents=True, exist_ok=True)
+            raise ScenarioError(f"--out: {self.path} is not empty; add --resume to go on, or name another folder")
+        self.path.mkdir(parents=True, exist_ok=True)
+
+    def clear_capture(self) -> None:
+        """Take away what an unfinished capture left, and what came of it."""
+        for folder in (self.logs, self.payloads, self.records):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+        for path in (self.graph, self.timeline, self.report, self.result):
+            path.unlink(missing_ok=True)
 
     def progress(self, digest: str) -> Progress:
         """What was done before, if it was done of the same things; else nothing."""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism.quantities import RATE, SIZE, TIME, Quantity
+from prism.scenario.quantities import RATE, SIZE, TIME, Quantity
 
 QUANTITIES = pytest.mark.parametrize("quantity", [SIZE, RATE, TIME], ids=lambda quantity: quantity.noun)
 

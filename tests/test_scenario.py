@@ -47,7 +47,7 @@ network:
   inter_node: {bandwidth: 25GB/s, latency: 8us}
   topology: {kind: node}
 capture: {iterations: 10, payloads: all}
-calibrate: {iterations: 8, warmup: 1, slice: node, answers: fast, share: none}
+calibrate: {warmup: 1, slice: node, answers: fast, share: none}
 emulate: {sandbox: [0, 5], iterations: 5, prune: false, contribution: exact, pool: 512MiB}
 faults: []
 what_if:
@@ -84,7 +84,7 @@ def test_every_block(file: Path) -> None:
     assert program.env == {"DEBUG": "on", "LEVEL": "1"}
     assert scenario.devices == Devices(kind="cpu", slots=4)
     assert scenario.network.intra_node == Link(bandwidth=100 * 10**9, latency=3_000)
-    assert scenario.calibrate == Calibrate(iterations=8, warmup=1, slice="node", answers="fast", share="none")
+    assert scenario.calibrate == Calibrate(warmup=1, slice="node", answers="fast", share="none")
     assert scenario.emulate == Emulate(
         sandbox=(0, 5), iterations=5, prune=False, contribution="exact", pool=512 * 1024**2
     )

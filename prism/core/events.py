@@ -149,6 +149,7 @@ class Finished(Event, frozen=True):
     """The program of the rank is over; the process waits for Leave."""
 
     code: int
+    cut: bool = False  # ended by us, after the last iteration that was wanted
     peak_bytes: int | None = None
 
 

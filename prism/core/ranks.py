@@ -30,6 +30,7 @@ class Rank:
     code: int | None = None  # how its program or process ended
     error: str = ""
     traceback: str = ""
+    cut: bool = False
     peak_bytes: int | None = None
     iterations: int = 0
     switches: int = 0  # times it got a slot back after its start

@@ -228,7 +228,7 @@ class World:
 
     def _finished(self, rank: Rank, event: Finished) -> None:
         self._move(rank, Trigger.FINISHED)
-        rank.code, rank.peak_bytes = event.code, event.peak_bytes
+        rank.code, rank.cut, rank.peak_bytes = event.code, event.cut, event.peak_bytes
         if event.code:
             self.failed.setdefault(rank.rank, self.now)
         self.slots.release()

@@ -45,9 +45,7 @@ def _watch_function(marker: str, mark: Callable[[], None]) -> None:
             holder = getattr(holder, part)
         function = getattr(holder, name)
     except (ImportError, AttributeError) as error:
-        raise ScenarioError(
-            f"$.iteration.marker: {marker!r} is no function ({error}); write module:qualname"
-        ) from None
+        raise ScenarioError(f"$.iteration.marker: {marker!r} is no function ({error}); write module:qualname") from None
 
     @functools.wraps(function)
     def marked(*args: Any, **kwargs: Any) -> Any:

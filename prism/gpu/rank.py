@@ -12,30 +12,17 @@ import sys
 import threading
 import traceback
 from pathlib import Path
+from typing import NoReturn
 
-import msgspec
 import torch
 
-from prism.core.events import Event, Finished, Raised
+from prism.core.events import Finished, Raised
+from prism.gpu.birth import Birth, Introduction
 from prism.gpu.callsite import set_base, site_of_frames
 from prism.gpu.link import Link, connect
 from prism.gpu.marks import watch
 from prism.gpu.memory import MemoryMeter
 from prism.gpu.substitution import substitute
-from prism.net.messages import Setup
-
-
-class Birth(msgspec.Struct, frozen=True):
-    """What the fork server is told about one rank."""
-
-    rank: int
-    stage: str
-    socket: str
-    setup: Setup
-
-
-class Introduction(Event, frozen=True):
-    """The first frame on a rank's line: which rank it is."""
 
 
 def live(birth: Birth) -> None:
@@ -51,21 +38,45 @@ def live(birth: Birth) -> None:
     random.seed(birth.rank)  # as different from rank to rank as fresh processes are, and the same in every run
     meter = MemoryMeter()
     substitute(link, setup.world_size)
-    code = 1
+    life = _Life(birth, link, meter)
     try:
-        watch(program.marker, link.mark)
+        watch(program.marker, life.mark)
         sys.argv = [program.script or program.module, *program.args]
         link.resume()
         code = _run(program.script, program.module)
     except BaseException as error:
         _tell_failure(link, birth.rank, error)
-    else:
-        stats = meter.stats()
+        life.exit(1)
+    life.end(code)
+
+
+class _Life:
+    """How far the rank's program has come, and how it ends."""
+
+    def __init__(self, birth: Birth, link: Link, meter: MemoryMeter) -> None:
+        self._birth = birth
+        self._link = link
+        self._meter = meter
+        self._iterations = 0
+
+    def mark(self) -> None:
+        """An iteration has ended; if it was the last one to capture, so has the rank."""
+        self._link.mark()
+        self._iterations += 1
+        if self._iterations == self._birth.setup.iterations:
+            self.end(0, cut=True)
+
+    def end(self, code: int, cut: bool = False) -> NoReturn:
+        """The program is over: say so, stay while there may be sums to do, and exit."""
         _flush()
-        link.tell(Finished(rank=birth.rank, code=code, peak_bytes=stats.peak_rounded if stats else None))
-        link.until_leave()
-    _flush()
-    os._exit(code)  # threads that still wait must not hold the process
+        self._link.tell(Finished(rank=self._birth.rank, code=code, cut=cut, peak_bytes=self._meter.peak_bytes))
+        self._link.until_leave()
+        self.exit(code)
+
+    def exit(self, code: int) -> NoReturn:
+        """Leave at once: threads that still wait must not hold the process."""
+        _flush()
+        os._exit(code)
 
 
 def environment(birth: Birth) -> dict[str, str]:

@@ -8,12 +8,15 @@ everything below.
 from __future__ import annotations
 
 import argparse
+import array
 import asyncio
 import contextlib
+import fcntl
 import os
 import signal
 import socket
 import sys
+import termios
 from pathlib import Path
 from typing import cast
 
@@ -32,8 +35,7 @@ from prism.core.events import (
     Suspend,
     Suspended,
 )
-from prism.gpu.rank import Birth, Introduction
-from prism.gpu.zygote import Born, Failed, FromZygote, Gone, Ready, die_with_parent
+from prism.gpu.birth import Birth, Born, Failed, FromZygote, Gone, Introduction, Ready, die_with_parent
 from prism.net.channel import Channel, Codec
 from prism.net.frames import Unpacker, pack
 from prism.net.keys import WorkerKeys
@@ -41,6 +43,8 @@ from prism.net.messages import Broken, FromCoordinator, FromWorker, Goodbye, Hel
 from prism.net.transport import ConnectionClosed
 from prism.net.zeromq import connect
 
+POLL_S = 0.0005
+"""How often the kernel is asked about a process that it is about to stop; there is nothing to wait on for that."""
 WAITING_CALLS = frozenset({202, 7, 271, 45, 47, 23, 270, 232, 281, 0})
 """x86-64 system calls in which a thread waits for others: futex, (p)poll, recv*, (p)select, epoll_*wait, read."""
 
@@ -64,6 +68,17 @@ class RankLine(asyncio.Protocol):
                 self._worker.introduce(event.rank, self)
             elif event.rank == self._rank:
                 self._worker.report(event)
+
+    def unread(self) -> bool:
+        """Whether the kernel still holds bytes that the rank has sent."""
+        if self.transport is None or self.transport.is_closing():
+            return False
+        count = array.array("i", [0])
+        try:
+            fcntl.ioctl(self.transport.get_extra_info("socket").fileno(), termios.FIONREAD, count)
+        except OSError:
+            return False
+        return count[0] > 0
 
     def send(self, instruction: AnyInstruction) -> None:
         """Pass an instruction on; one for a rank that has left is dropped, its Exited is on the way."""
@@ -148,8 +163,10 @@ class Worker:
                 self._loop.create_task(self._confirm_stop(rank))
             case Resume():
                 self._signal(rank, signal.SIGCONT)
+            case Probe() if rank in self._pids:
+                self.report(Probed(rank=rank, waiting=_is_waiting(self._pids[rank])))
             case Probe():
-                self.report(Probed(rank=rank, waiting=self._is_waiting(rank)))
+                pass  # the rank has gone, and its Exited has been told
             case Kill():
                 self._kill(rank)
             case _ if rank in self._lines:
@@ -174,21 +191,18 @@ class Worker:
             os.kill(self._pids[rank], number)
 
     async def _confirm_stop(self, rank: int) -> None:
-        """Report Suspended once the process is stopped and nothing it said is left in its socket."""
-        while rank in self._pids and _state(self._pids[rank]) not in ("T", "Z", ""):
-            await asyncio.sleep(0)
-        await asyncio.sleep(0)  # one turn of the loop reads what is in the socket
-        self.report(Suspended(rank=rank))
+        """Report Suspended once the process is stopped and all that it said is read."""
+        while rank in self._pids and _state(self._pids[rank]) not in ("T", "Z", ""):  # noqa: ASYNC110 no event tells
+            await asyncio.sleep(POLL_S)
+        await self._drain(rank)
+        if rank in self._pids:
+            self.report(Suspended(rank=rank))
 
-    def _is_waiting(self, rank: int) -> bool:
-        pid = self._pids.get(rank)
-        if pid is None:
-            return False
-        try:
-            number = Path(f"/proc/{pid}/task/{pid}/syscall").read_text().split()[0]
-        except OSError:
-            return False
-        return number.isdigit() and int(number) in WAITING_CALLS
+    async def _drain(self, rank: int) -> None:
+        """Return when nothing that the rank has said is left in its socket."""
+        line = self._lines.get(rank)
+        while line is not None and line.unread():  # noqa: ASYNC110 no event tells
+            await asyncio.sleep(POLL_S)
 
     # -- the fork server ---------------------------------------------------------------------------------------------
 
@@ -231,7 +245,7 @@ class Worker:
         self._channel.send(Broken(reason="the fork server of the ranks has ended"))
 
     async def _forget(self, rank: int, code: int) -> None:
-        await asyncio.sleep(0)  # what the rank said last is read first
+        await self._drain(rank)
         self._pids.pop(rank, None)
         self._early.pop(rank, None)
         line = self._lines.pop(rank, None)
@@ -250,6 +264,15 @@ class Worker:
         except TimeoutError:
             self._zygote_pid.kill()
             await self._zygote_pid.wait()
+
+
+def _is_waiting(pid: int) -> bool:
+    """Whether the main thread of the process sleeps in a call that waits for others."""
+    try:
+        number = Path(f"/proc/{pid}/task/{pid}/syscall").read_text().split()[0]
+    except OSError:
+        return False
+    return number.isdigit() and int(number) in WAITING_CALLS
 
 
 def _state(pid: int) -> str:

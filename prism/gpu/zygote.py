@@ -8,7 +8,6 @@ one thread, no event loop and no ZeroMQ, for none of them survive a fork. It rea
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import importlib
 import os
 import selectors
@@ -16,46 +15,9 @@ import signal
 import socket
 import sys
 
-import msgspec
-
-from prism.gpu.rank import Birth, live
+from prism.gpu.birth import Birth, Born, Failed, Gone, Ready, die_with_parent
+from prism.gpu.rank import live
 from prism.net.frames import Unpacker, pack
-
-PR_SET_PDEATHSIG = 1
-
-
-class Ready(msgspec.Struct, tag=True, frozen=True):
-    """Everything is imported."""
-
-    torch: str
-
-
-class Failed(msgspec.Struct, tag=True, frozen=True):
-    """A module of the scenario's preload cannot be imported."""
-
-    reason: str
-
-
-class Born(msgspec.Struct, tag=True, frozen=True):
-    """The rank's process exists."""
-
-    rank: int
-    pid: int
-
-
-class Gone(msgspec.Struct, tag=True, frozen=True):
-    """The rank's process has ended: its exit code, or minus the signal."""
-
-    rank: int
-    code: int
-
-
-FromZygote = Ready | Failed | Born | Gone
-
-
-def die_with_parent(number: signal.Signals) -> None:
-    """Let the kernel send this process `number` when its parent ends, however that ends."""
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, number)
 
 
 class Zygote:

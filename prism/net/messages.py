@@ -57,6 +57,7 @@ class Setup(Message, frozen=True):
     scratch: str
     payloads: str
     logs: str
+    iterations: int = 0  # end each rank after so many; 0: when its program ends
     keep_logs: bool = False  # a later stage leaves the first one's logs as they are
 
 

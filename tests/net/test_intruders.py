@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 
 import pytest
@@ -50,39 +50,42 @@ async def net(guard: None) -> AsyncIterator[Net]:
         yield Net(listener, worker, worker_keys)
 
 
-@contextlib.contextmanager
-def dealer(address: str, keys: WorkerKeys | None) -> Iterator[tuple[zmq.Socket[bytes], asyncio.Event, asyncio.Event]]:
-    """A socket that follows no rule of ours, and events for its being answered and its being dropped."""
-    socket = open_socket(zmq.DEALER, LIMIT)
-    socket.setsockopt(zmq.RECONNECT_IVL, -1)
-    if keys is not None:
-        socket.setsockopt(zmq.CURVE_PUBLICKEY, keys.public.encode())
-        socket.setsockopt(zmq.CURVE_SECRETKEY, keys.secret.encode())
-        socket.setsockopt(zmq.CURVE_SERVERKEY, keys.coordinator_public.encode())
-    socket.connect(address)
-    answered, dropped = asyncio.Event(), asyncio.Event()
+class Rogue:
+    """A peer that follows no rule of ours."""
 
-    def look() -> None:
-        possible = events(socket)
+    def __init__(self, address: str, keys: WorkerKeys | None) -> None:
+        self.answered, self.dropped = asyncio.Event(), asyncio.Event()
+        self._socket = open_socket(zmq.DEALER, LIMIT)
+        self._socket.setsockopt(zmq.RECONNECT_IVL, -1)
+        if keys is not None:
+            self._socket.setsockopt(zmq.CURVE_PUBLICKEY, keys.public.encode())
+            self._socket.setsockopt(zmq.CURVE_SECRETKEY, keys.secret.encode())
+            self._socket.setsockopt(zmq.CURVE_SERVERKEY, keys.coordinator_public.encode())
+        self._socket.connect(address)
+        self._watch = Watch(self._socket, self._look)
+
+    def say(self, *frames: bytes) -> None:
+        with contextlib.suppress(zmq.Again):  # it may have been dropped already
+            self._socket.send_multipart(frames, zmq.NOBLOCK)
+        self._watch.again()
+
+    def close(self) -> None:
+        self._watch.close()
+        shut_socket(self._socket)
+
+    def _look(self) -> None:
+        possible = events(self._socket)
         if possible & zmq.POLLIN:
-            answered.set()
+            self.answered.set()
         if not possible & zmq.POLLOUT:
-            dropped.set()
-
-    watch = Watch(socket, look)
-    try:
-        yield socket, answered, dropped
-    finally:
-        watch.close()
-        shut_socket(socket)
+            self.dropped.set()
 
 
 async def without_curve(net: Net) -> None:
-    with dealer(net.listener.address, None) as (socket, _, dropped):
-        with contextlib.suppress(zmq.Again):  # it may have been dropped already
-            socket.send_multipart([zeromq.HELLO, b"intruder"], zmq.NOBLOCK)
-            socket.send(b"evil", zmq.NOBLOCK)
-        await dropped.wait()
+    with contextlib.closing(Rogue(net.listener.address, None)) as rogue:
+        rogue.say(zeromq.HELLO, b"intruder")
+        rogue.say(b"evil")
+        await rogue.dropped.wait()
 
 
 async def with_another_worker_key(net: Net) -> None:
@@ -110,10 +113,10 @@ async def with_garbage(net: Net) -> None:
 
 
 async def with_a_message_before_its_name(net: Net) -> None:
-    with dealer(net.listener.address, net.keys) as (socket, answered, _):
-        socket.send(b"evil")
-        socket.send_multipart([zeromq.HELLO, b"latecomer"])
-        await answered.wait()
+    with contextlib.closing(Rogue(net.listener.address, net.keys)) as rogue:
+        rogue.say(b"evil")
+        rogue.say(zeromq.HELLO, b"latecomer")
+        await rogue.answered.wait()
     assert await net.listener.recv() == ("latecomer", None)
 
 
@@ -176,3 +179,14 @@ async def test_a_lost_coordinator_ends_its_workers(guard: None) -> None:
             await worker.recv()
         with pytest.raises(ConnectionClosed):
             worker.send(b"x")
+
+
+async def test_a_peer_that_does_not_answer_cannot_hold_up_close(guard: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zeromq, "FAREWELL_S", 0.0)
+    keys, worker_keys = make_keys()
+    listener = zeromq.ZmqListener(keys)
+    with contextlib.closing(Rogue(listener.address, worker_keys)) as rogue:
+        rogue.say(zeromq.HELLO, b"deaf")
+        await rogue.answered.wait()
+        await listener.close()
+        await rogue.dropped.wait()

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, get_args
 
-from prism.flaw import Flaw, Path
+from prism.scenario.flaw import Flaw, Path
 
 if TYPE_CHECKING:
-    from prism.scenario import Scenario
+    from prism.scenario.schema import Scenario
 
 Stage = Literal["capture", "calibrate", "replay", "emulate"]
 STAGES: tuple[Stage, ...] = get_args(Stage)

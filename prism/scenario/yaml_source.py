@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import yaml
 
-from prism.flaw import Flaw, Path
+from prism.scenario.flaw import Flaw, Path
 
 MAX_DEPTH = 32
 MAX_VALUES = 200_000

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
-from prism.flaw import Flaw, Path
-from prism.yaml_source import Tree
+from prism.scenario.flaw import Flaw, Path
+from prism.scenario.yaml_source import Tree
 
 if TYPE_CHECKING:
-    from prism.scenario import Scenario
+    from prism.scenario.schema import Scenario
 
 AVAILABLE: dict[str, tuple[object, ...]] = {
     "fold": (None,),
@@ -25,6 +25,7 @@ AVAILABLE: dict[str, tuple[object, ...]] = {
     "network.topology.pods": (None,),
     "network.topology.oversubscription": (None,),
     "capture.payloads": ("all",),
+    "calibrate.iterations": (None,),
     "calibrate.answers": ("auto", "fast"),
     "faults": (),
     "launcher.kind": ("local",),

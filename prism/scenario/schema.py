@@ -16,12 +16,12 @@ import msgspec
 from msgspec import Meta
 
 from prism.errors import ScenarioError
-from prism.flaw import Flaw
-from prism.quantities import RATE, SIZE, TIME
-from prism.scenario_availability import refuse_unavailable, refuse_unavailable_variants
-from prism.scenario_reader import read_fields
-from prism.scenario_rules import Stage, refuse_impossible
-from prism.yaml_source import Scalar, Tree, read_file
+from prism.scenario.availability import refuse_unavailable, refuse_unavailable_variants
+from prism.scenario.flaw import Flaw
+from prism.scenario.quantities import RATE, SIZE, TIME
+from prism.scenario.reader import read_fields
+from prism.scenario.rules import Stage, refuse_impossible
+from prism.scenario.yaml_source import Scalar, Tree, read_file
 
 VERSION: Final = 1
 

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from prism.flaw import Flaw, Path
-from prism.quantities import Quantity
-from prism.yaml_source import Scalar, Tree
+from prism.scenario.flaw import Flaw, Path
+from prism.scenario.quantities import Quantity
+from prism.scenario.yaml_source import Scalar, Tree
 
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]{1,3})?")

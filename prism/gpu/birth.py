@@ -1,0 +1,63 @@
+"""What a worker and its fork server say to each other, and a rank's first word to its worker.
+
+Apart from both, so that the worker need not import torch to talk to those who have.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+
+import msgspec
+
+from prism.core.events import Event
+from prism.net.messages import Setup
+
+PR_SET_PDEATHSIG = 1
+
+
+class Birth(msgspec.Struct, frozen=True):
+    """Worker: fork this rank."""
+
+    rank: int
+    stage: str
+    socket: str
+    setup: Setup
+
+
+class Ready(msgspec.Struct, tag=True, frozen=True):
+    """Fork server: everything is imported."""
+
+    torch: str
+
+
+class Failed(msgspec.Struct, tag=True, frozen=True):
+    """Fork server: a module of the scenario's preload cannot be imported."""
+
+    reason: str
+
+
+class Born(msgspec.Struct, tag=True, frozen=True):
+    """Fork server: the rank's process exists."""
+
+    rank: int
+    pid: int
+
+
+class Gone(msgspec.Struct, tag=True, frozen=True):
+    """Fork server: the rank's process has ended, with its exit code, or minus the signal."""
+
+    rank: int
+    code: int
+
+
+FromZygote = Ready | Failed | Born | Gone
+
+
+class Introduction(Event, frozen=True):
+    """Rank: the first frame on my line, which says whose line it is."""
+
+
+def die_with_parent(number: signal.Signals) -> None:
+    """Let the kernel send this process `number` when its parent ends, however that ends."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, number)
