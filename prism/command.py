@@ -85,11 +85,10 @@ async def _run(scenario: Scenario, options: argparse.Namespace) -> int:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, run.interrupt)
         code = await _stages(run, scenario)
-        result = run.finish()
     if options.json:
-        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
+        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(run.result), indent=2) + b"\n")
     else:
-        print_summary(result, run.folder, Console(width=None if sys.stdout.isatty() else 100))
+        print_summary(run.result, run.folder, Console(width=None if sys.stdout.isatty() else 100))
     return code
 
 

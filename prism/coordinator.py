@@ -26,7 +26,7 @@ from prism.core.answers import Answers
 from prism.core.building import build_graph
 from prism.core.calibration import calibrate
 from prism.core.exchange import Capture
-from prism.core.graph import Graph, Int64, NodeKind
+from prism.core.graph import Graph, Int64, NodeKind, Timeline
 from prism.core.world import World
 from prism.crew import Crew
 from prism.driver import drive
@@ -45,7 +45,10 @@ class Interrupted(Exception):
 
 
 class Coordinator:
-    """One run of a scenario; an async context manager. `out` defaults to runs/<name> in the working directory."""
+    """One run of a scenario; `out` defaults to runs/<name> in the working directory.
+
+    An async context manager: on leaving it all processes are gone, and result.json and its views are written.
+    """
 
     def __init__(
         self, scenario: Scenario, out: Path | None = None, *, resume: bool = False, observer: Observer | None = None
@@ -57,6 +60,7 @@ class Coordinator:
         self._observer = observer or Silent()
         self._crew: Crew | None = None
         self._progress = Progress(digest="")
+        self._seen: tuple[Graph, Timeline] | None = None  # what the views are made of
         self._interrupted = asyncio.Event()
 
     async def __aenter__(self) -> Self:
@@ -67,6 +71,7 @@ class Coordinator:
     async def __aexit__(self, *_: object) -> None:
         if self._crew is not None:
             await self._crew.__aexit__()
+        self._finish()
 
     def interrupt(self) -> None:
         """End the run now; the stage that is under way raises Interrupted."""
@@ -119,17 +124,16 @@ class Coordinator:
             variants = self.scenario.what_if if what_if is None else tuple(what_if)
             prediction = predict(graph, self.scenario, variants)
             prediction.into(self.result)
-            write_views(self.folder, self.result, graph, prediction.timeline, self.scenario)
+            self._seen = (graph, prediction.timeline)
         return self.result
 
-    def finish(self) -> Result:
-        """Say how the run as a whole went and write result.json; a failed run gets its report here."""
+    def _finish(self) -> None:
+        """Say how the run as a whole went, and write it down: result.json and its views."""
         states = {stage.status for stage in self.result.stages.values()}
         self.result.status = "failed" if "failed" in states else "partial" if "interrupted" in states else "ok"
-        if self.result.diagnosis is not None:
-            write_views(self.folder, self.result, None, None, self.scenario)
         self.result.save(self.folder.result)
-        return self.result
+        if self._seen is not None or self.result.diagnosis is not None:
+            write_views(self.folder, self.result, self._seen, self.scenario)
 
     def load_graph(self, stage: str) -> Graph:
         """The graph that an earlier run of the stage left in the folder; raises ScenarioError if there is none."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prism.core.graph import Graph
 from prism.coordinator import Coordinator
+from prism.core.graph import Graph
 from prism.errors import ProgramError
 from prism.result import Result
 from prism.scenario import Capture, Devices, Program, Scenario, World
@@ -46,13 +47,10 @@ def capture(given: Scenario, out: Path) -> Run:
 async def _capture(given: Scenario, out: Path) -> Run:
     graph = None
     async with Coordinator(given, out) as run:
-        try:
+        with contextlib.suppress(ProgramError):
             graph = await run.capture()
-        except ProgramError:
-            pass
-        result = run.finish()
     logs = [out / "ranks" / f"{rank}.log" for rank in range(given.world.size)]
-    return Run(result, graph, [log.read_text() if log.exists() else "" for log in logs], out)
+    return Run(run.result, graph, [log.read_text() if log.exists() else "" for log in logs], out)
 
 
 def references(output: list[str]) -> list[dict[str, Any]]:

@@ -10,13 +10,10 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from prism.core.ranks import Rank
+from prism.core.situation import Situation
 from prism.core.states import State
-
-if TYPE_CHECKING:
-    from prism.core.world import World
 
 SURE_PROBES = 5
 """Looks in a row that must find a rank asleep on an unfinished operation before it counts as blocked."""
@@ -30,10 +27,10 @@ class Need:
     one_is_enough: bool = False
 
 
-def stuck_ranks(world: World) -> list[int]:
+def stuck_ranks(seen: Situation) -> list[int]:
     """The ranks that can never go on, ascending."""
-    waiting = {r.rank: needs(world, r) for r in world.ranks.values() if _is_waiting(world, r)}
-    hopeful = deque(r.rank for r in world.ranks.values() if r.rank not in waiting and r.state is not State.ENDED)
+    waiting = {r.rank: needs(seen, r) for r in seen.ranks.values() if _is_waiting(seen, r)}
+    hopeful = deque(r.rank for r in seen.ranks.values() if r.rank not in waiting and r.state is not State.ENDED)
     dependents: dict[int, list[tuple[int, int]]] = defaultdict(list)  # rank -> needs (of whom, which) it is part of
     missing: dict[tuple[int, int], int] = {}
     unmet = {rank: len(of_rank) for rank, of_rank in waiting.items()}
@@ -54,12 +51,12 @@ def stuck_ranks(world: World) -> list[int]:
     return sorted(rank for rank, count in unmet.items() if count)
 
 
-def needs(world: World, rank: Rank) -> list[Need]:
+def needs(seen: Situation, rank: Rank) -> list[Need]:
     """What a waiting rank needs, one entry for each thing that is still missing."""
-    others = tuple(r for r in world.ranks if r != rank.rank)
+    others = tuple(r for r in seen.ranks if r != rank.rank)
     if rank.asks is not None:
         return [Need(others, one_is_enough=True)]
-    return [need for handle in awaited(rank) if (need := _need(world, rank, handle)) is not None]
+    return [need for handle in awaited(rank) if (need := _need(seen, rank, handle)) is not None]
 
 
 def awaited(rank: Rank) -> Sequence[int]:
@@ -67,25 +64,25 @@ def awaited(rank: Rank) -> Sequence[int]:
     return rank.awaits or tuple(rank.open)[:1]
 
 
-def absent(world: World, rank: Rank, handle: int) -> Iterable[int]:
+def absent(seen: Situation, rank: Rank, handle: int) -> Iterable[int]:
     """The global ranks that an open operation still waits for."""
-    need = _need(world, rank, handle)
+    need = _need(seen, rank, handle)
     return need.of if need is not None else ()
 
 
-def _need(world: World, rank: Rank, handle: int) -> Need | None:
-    op = world.exchange.find(rank.rank, handle)
+def _need(seen: Situation, rank: Rank, handle: int) -> Need | None:
+    op = seen.exchange.find(rank.rank, handle)
     if op is None:  # a message whose other side is not there
         posted = rank.open[handle]
-        members = world.exchange.members(rank.rank, posted.group)
+        members = seen.exchange.members(rank.rank, posted.group)
         if posted.call.peer >= 0:
             return Need((members[posted.call.peer],))
         return Need(tuple(m for m in members if m != rank.rank), one_is_enough=True)
     return Need(tuple(op.absent)) if op.absent else None
 
 
-def _is_waiting(world: World, rank: Rank) -> bool:
-    if world.ledger.busy(rank.rank) and not world.ledger.of("probe", rank.rank):
+def _is_waiting(seen: Situation, rank: Rank) -> bool:
+    if seen.ledger.busy(rank.rank) and not seen.ledger.of("probe", rank.rank):
         return False
     if rank.state is State.BLOCKED:
         return True

@@ -15,7 +15,6 @@ from typing import Any
 
 from prism.core import verdict
 from prism.core.answers import Diverged
-from prism.core.diagnosis import Diagnosis
 from prism.core.events import (
     Answer,
     AnyEvent,
@@ -52,9 +51,9 @@ from prism.core.events import (
 )
 from prism.core.exchange import Done, Exchange, FoldDue, Outcome, Spent
 from prism.core.graph import OpKind
-from prism.core.ledger import Ledger
 from prism.core.matching import Op
 from prism.core.ranks import Rank
+from prism.core.situation import Situation
 from prism.core.slots import Slots
 from prism.core.states import ACTS, HOLDS_SLOT, State, Trigger
 from prism.core.store import Reply
@@ -63,42 +62,17 @@ QUANTUM = 100_000_000
 """ns of silence after which a rank in a slot is looked at; long against a message (0.1 ms), short against a person."""
 
 
-class World:
-    """The state of one stage: `ranks` run on `slots` slots, and `exchange` answers what they post."""
+class World(Situation):
+    """One stage: `ranks` run on `slots` slots, and `exchange` answers what they post."""
 
     def __init__(self, ranks: Sequence[int], slots: int, exchange: Exchange, hang_after: int, preempt: bool = True):
-        self.ranks = {rank: Rank(rank) for rank in ranks}
-        self.exchange = exchange
-        self.hang_after = hang_after
+        super().__init__(ranks, exchange, hang_after)
         self.slots = Slots(slots, ranks)
-        self.ledger = Ledger()
-        self.now = 0
-        self.diagnosis: Diagnosis | None = None
-        self.interrupted = False
-        self.failed: dict[int, int] = {}  # ranks that raised or ended badly -> when
-        self.acting = len(self.ranks)  # ranks that can go on by themselves
-        self.ended = 0
-        self.troubled: int | None = None  # when the first thing went wrong that others may still add to
         self._preempt = preempt
         self._killed = False
         self._seq = 0
         self._folds: dict[int, Op] = {}
         self._out: list[AnyInstruction] = []
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing is left to do but to end what is still alive."""
-        return self.diagnosis is not None or self.interrupted or self.all_ended
-
-    @property
-    def all_ended(self) -> bool:
-        """Whether every rank has ended."""
-        return self.ended == len(self.ranks)
-
-    @property
-    def alive(self) -> bool:
-        """Whether any rank has a process."""
-        return any(r.alive for r in self.ranks.values())
 
     def start(self) -> list[AnyInstruction]:
         """The first instructions."""
