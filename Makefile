@@ -28,7 +28,7 @@ clean:
 	rm -rf build runs prism/gpu/_allocator*.so *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .venv/.installed
 
 # No build isolation: the extension must be built against the torch that will load it.
-$(INSTALLED): pyproject.toml setup.py ext/torch/allocator.cpp
+$(INSTALLED): pyproject.toml setup.py $(wildcard ext/torch/*)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -c "import torch" 2>/dev/null || $(BIN)/pip install $(TORCH)
 	$(BIN)/pip install "setuptools>=77" wheel ninja

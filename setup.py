@@ -1,16 +1,23 @@
-"""Builds the C++ extension; everything else about the package stands in pyproject.toml."""
+"""Builds the C++ extensions; everything else about the package stands in pyproject.toml."""
 
 from __future__ import annotations
 
 from setuptools import setup
 from torch.utils.cpp_extension import BuildExtension, CppExtension
 
-allocator = CppExtension(
-    "prism.gpu._allocator",
-    ["ext/torch/allocator.cpp"],
-    extra_compile_args=["-O2", "-std=c++20", "-Wall", "-Wextra"],
-    optional=True,  # without a compiler PRISM still runs; it only reports no peak memory
-)
+
+def extension(name: str) -> CppExtension:
+    """`prism.gpu._NAME` from ext/torch/NAME.cpp."""
+    return CppExtension(
+        f"prism.gpu._{name}",
+        [f"ext/torch/{name}.cpp"],
+        extra_compile_args=["-O2", "-std=c++20", "-Wall", "-Wextra", "-Wno-unused-parameter"],
+        optional=True,  # without a compiler PRISM runs too, with less: prism.gpu.memory and prism.gpu.python_group say what
+    )
+
 
 # Not ninja: its failures are RuntimeErrors, which setuptools does not forgive an optional extension.
-setup(ext_modules=[allocator], cmdclass={"build_ext": BuildExtension.with_options(use_ninja=False)})
+setup(
+    ext_modules=[extension("allocator"), extension("backend")],
+    cmdclass={"build_ext": BuildExtension.with_options(use_ninja=False)},
+)

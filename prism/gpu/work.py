@@ -1,105 +1,118 @@
-"""The handle of a posted operation, as torch.distributed's callers know it."""
+"""A posted operation on its rank: which tensors its result fills, and the future that tells when it has."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import torch
-import torch.distributed as dist
-from torch.futures import Future
 
 from prism.gpu.link import Link
 from prism.gpu.tensors import unpack
 
 
-class Work(dist.Work):  # type: ignore[misc]
+class Completion(Protocol):
+    """What an operation needs of the object that torch's callers hold."""
+
+    def complete(self, outputs: list[torch.Tensor]) -> None:
+        """Mark it done; callbacks run here."""
+
+    def fail(self, reason: str) -> None:
+        """Mark it failed; callbacks run here."""
+
+    def done(self) -> bool:
+        """Whether it is done or has failed."""
+
+    def join(self) -> None:
+        """Return when it is done; raises what it failed with."""
+
+
+class Operation:
     """One posted operation; `outputs` are filled, in order, with the bytes of its result."""
 
     def __init__(self, link: Link, outputs: Sequence[torch.Tensor], source: int = -1) -> None:
-        super().__init__()
-        self._link = link
-        self._outputs = list(outputs)
-        self._source = source
-        self._future: Future[list[torch.Tensor]] = Future()
+        self.outputs = list(outputs)
+        self.source = source
         self.handle = 0
+        self.batch: Batch | None = None
+        self.completion: Completion | None = None  # let go of when done: whoever holds it holds this
+        self._link = link
 
     def deliver(self, result: memoryview | None) -> None:
-        """Copy the result and complete the future; its callbacks run here."""
+        """Copy the result and complete the future."""
+        completion = self.completion
+        assert completion is not None, f"operation {self.handle} is delivered twice"
         try:
             if result is not None:
-                unpack(result, self._outputs)
-        except BaseException as error:
-            self._future.set_exception(error)  # type: ignore[arg-type]
-            return
-        self._future.set_result(self._outputs)
+                unpack(result, self.outputs)
+        except Exception as error:
+            completion.fail(f"{type(error).__name__}: {error}")
+        else:
+            completion.complete(self.outputs)
+        self.completion = None
+        if self.batch is not None:
+            self.batch.one_done()
 
     def done(self) -> bool:
         """Whether the result is there."""
-        return self._future.done()
+        completion = self.completion
+        return completion is None or completion.done()
 
     def join(self) -> None:
         """Return when the result is there."""
-        self._future.wait()
+        completion = self.completion
+        if completion is not None:
+            completion.join()
 
-    # -- what torch calls --------------------------------------------------------------------------------------------
-
-    def wait(self, timeout: Any = None) -> bool:
+    def wait(self) -> None:
+        """Wait as the program does: said to the coordinator, and recorded."""
         self._link.wait((self.handle,))
-        return True
 
-    def synchronize(self) -> None:
-        self.wait()
-
-    def is_completed(self) -> bool:
+    def poll(self) -> bool:
+        """Ask as the program does: where it is not done, others run first."""
         return self._link.poll(self.handle)
 
-    def is_success(self) -> bool:
-        return self._future.done()
 
-    def exception(self) -> None:
-        return None
+class Batch:
+    """Several operations behind one work object, as coalescing gives them; filled, then closed."""
 
-    def get_future(self) -> Future[list[torch.Tensor]]:
-        # Inside a backward pass it is DDP's reducer that asks, and it will wait for the future where nobody sees it.
-        # A callback queued now runs before the reducer's own, so the wait happens here, and is recorded.
-        if torch._C._current_graph_task_id() != -1:
-            torch.autograd.Variable._execution_engine.queue_callback(self._wait_in_backward)
-        return self._future
+    source = -1
 
-    def result(self) -> list[torch.Tensor]:
-        return self._outputs
-
-    def source_rank(self) -> int:
-        return self._source
-
-    def _source_rank(self) -> int:
-        return self._source
-
-    def _wait_in_backward(self) -> None:
-        self.wait()
-
-
-class Batch(dist.Work):  # type: ignore[misc]
-    """Several operations behind one handle, as coalescing gives them."""
-
-    def __init__(self, link: Link, works: Sequence[Work]) -> None:
-        super().__init__()
+    def __init__(self, link: Link) -> None:
+        self.outputs: list[torch.Tensor] = []
+        self.completion: Completion | None = None
         self._link = link
-        self._works = list(works)
+        self._operations: list[Operation] = []
+        self._unfinished = 1  # the one is for the batch itself, until it is closed
+        self._lock = threading.Lock()
 
-    def wait(self, timeout: Any = None) -> bool:
-        self._link.wait(tuple(work.handle for work in self._works))
-        return True
+    def add(self, operation: Operation) -> None:
+        """Take in an operation that is about to be posted."""
+        operation.batch = self
+        self._operations.append(operation)
+        self.outputs += operation.outputs
+        with self._lock:
+            self._unfinished += 1
 
-    def synchronize(self) -> None:
-        self.wait()
+    def one_done(self) -> None:
+        """An operation of the batch is done, or the batch is closed; the last one completes the batch."""
+        with self._lock:
+            self._unfinished -= 1
+            last = self._unfinished == 0
+        if last:
+            completion, self.completion = self.completion, None
+            assert completion is not None, "a batch is closed once, after its work object was made"
+            completion.complete(self.outputs)
 
-    def is_completed(self) -> bool:
-        return all(work.is_completed() for work in self._works)
+    def wait(self) -> None:
+        """Wait for all of them, as the program does."""
+        self._link.wait(tuple(operation.handle for operation in self._operations))
 
-    def is_success(self) -> bool:
-        return all(work.is_success() for work in self._works)
+    def poll(self) -> bool:
+        """Whether all of them are done; where one is not, others run first."""
+        return all(operation.poll() for operation in self._operations)
 
-    def get_future(self) -> Future[Any]:
-        return torch.futures.collect_all([work.get_future() for work in self._works])
+
+Wrap = Callable[[Operation | Batch], Any]
+"""Makes the work object that torch's callers get, and sets the completion of what it wraps."""

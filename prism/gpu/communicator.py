@@ -1,13 +1,13 @@
-"""torch.distributed's process group: each method says which bytes go in, which tensors come out, and posts.
+"""The communicator of one group on one rank: each method says which bytes go in, which tensors come out, and posts.
 
-The names and argument shapes are torch's (2.11 to 2.14; where a method was renamed both names are here). What the
-methods have in common is one sentence: inputs are copied back to back into a payload, and the result's bytes fill the
-outputs back to back.
+The methods' names and argument shapes are torch.distributed's. What they have in common is one sentence: inputs are
+copied back to back into a payload, and the result's bytes fill the outputs back to back. Two faces show a communicator
+to torch: prism.gpu.native_group (C++) and prism.gpu.python_group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ from prism.core.graph import OpKind
 from prism.core.matching import SELF_CONTAINED
 from prism.gpu.link import Link
 from prism.gpu.tensors import nbytes, pack
-from prism.gpu.work import Batch, Work
+from prism.gpu.work import Batch, Operation, Wrap
 
 Tensors = Sequence[torch.Tensor]
 
@@ -28,179 +28,133 @@ _REDUCES = {
 }  # fmt: skip
 
 
-class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
-    """One group on one rank; `ranks` are the members' global ranks."""
+class Communicator:
+    """One group; `ranks` are the members' global ranks, `wrap` makes the work objects that callers get."""
 
-    def __init__(self, link: Link, name: str, ranks: tuple[int, ...], rank: int, backend: str, label: str) -> None:
-        super().__init__(rank, len(ranks))
+    coalesces = False
+    """Whether batches are posted between start_coalescing and end_coalescing, as NCCL's are; gloo's are not."""
+
+    def __init__(self, link: Link, name: str, ranks: Sequence[int], rank: int, backend: str, wrap: Wrap) -> None:
+        self.name = name
+        self.ranks = tuple(ranks)
+        self.rank = rank
+        self.backend = backend
+        self.posted = 0
         self._link = link
-        self._name = name
-        self._label = label  # what people call the group: torch's name, or "default"
-        self._ranks = ranks
-        self._me = rank
-        self._backend = backend
-        self._posted = 0
-        self._coalesced: list[Work] | None = None
-        link.join(label, ranks, backend)
+        self._wrap = wrap
+        self._batch: Batch | None = None
+        link.join(name, self.ranks, backend)
         link.resume()
 
-    # -- who we are --------------------------------------------------------------------------------------------------
-
-    def getBackendName(self) -> str:
-        return "prism"  # told "gloo", DDP's C++ logger would look for gloo's own object
-
-    def getGroupName(self) -> str:
-        return self._name
-
-    @property
-    def group_name(self) -> str:
-        return self._name
-
-    def _set_group_name(self, name: str) -> None:
-        self._name = name
-
-    def name(self) -> str:
-        return self._backend
-
-    def _get_backend(self, device: torch.device) -> ProcessGroup:
-        return self
-
-    @property
-    def supports_coalescing(self) -> bool:
-        return False
-
-    @property
-    def supports_splitting(self) -> bool:
-        return False
-
-    @property
-    def _device_types(self) -> list[torch.device]:
-        return [torch.device("cpu")]
-
-    def _set_sequence_number_for_group(self) -> None:
-        """Numbers count from the group's start anyway."""
-
-    def _get_sequence_number_for_group(self) -> int:
-        return self._posted
-
-    def set_timeout(self, timeout: Any) -> None:
-        """Waits that cannot end are found at once, whatever the time-out."""
-
-    def shutdown(self) -> None:
-        """Nothing is held."""
-
-    def abort(self) -> None:
-        """Nothing is held."""
+    def split(self, name: str, ranks: Sequence[int]) -> Communicator:
+        """A communicator of some of the members, given by their ranks in this group."""
+        members = [self.ranks[r] for r in ranks]
+        return Communicator(self._link, name, members, ranks.index(self.rank), self.backend, self._wrap)
 
     # -- collectives -------------------------------------------------------------------------------------------------
 
-    def allreduce(self, tensors: Any, opts: Any = None, timeout: Any = None) -> Work:
+    def allreduce(self, tensors: Any, opts: Any = None, timeout: Any = None) -> Any:
         tensors = _listed(tensors)
         return self._post(OpKind.ALL_REDUCE, tensors, tensors, reduce=_reduce(opts))
 
-    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work:
+    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Any:
         return self._post(OpKind.ALL_REDUCE, tensors, tensors, reduce=_reduce(opts))
 
-    def reduce(self, tensors: Any, opts: Any = None, timeout: Any = None) -> Work:
+    def reduce(self, tensors: Any, opts: Any = None, timeout: Any = None) -> Any:
         tensors = _listed(tensors)
-        outputs = tensors if opts.rootRank == self._me else []
+        outputs = tensors if opts.rootRank == self.rank else []
         return self._post(OpKind.REDUCE, tensors, outputs, reduce=_reduce(opts), root=opts.rootRank)
 
-    def broadcast(self, tensors: Any, opts: Any = None, timeout: Any = None) -> Work:
+    def broadcast(self, tensors: Any, opts: Any = None, timeout: Any = None) -> Any:
         tensors, root = _listed(tensors), opts.rootRank
-        inputs = tensors if root == self._me else []
-        outputs = [] if root == self._me else tensors
+        inputs = tensors if root == self.rank else []
+        outputs = [] if root == self.rank else tensors
         return self._post(OpKind.BROADCAST, inputs, outputs, root=root, count=_count(tensors), like=tensors)
 
-    def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
+    def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
         outputs, inputs = outputs[0] if isinstance(outputs[0], list | tuple) else outputs, _listed(inputs)
         return self._post(OpKind.ALL_GATHER, inputs, outputs, recv=[t.numel() for t in outputs])
 
-    def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
+    def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Any:
         return self._post(OpKind.ALL_GATHER, [input], [output], recv=self._even(output.numel()))
 
-    def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
-        blocks = [list(_blocks(output, self.size())) for output in outputs]
-        by_rank = [block[r] for r in range(self.size()) for block in blocks]
+    def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Any:
+        blocks = [list(_blocks(output, len(self.ranks))) for output in outputs]
+        by_rank = [block[r] for r in range(len(self.ranks)) for block in blocks]
         return self._post(OpKind.ALL_GATHER, inputs, by_rank, recv=self._even(_count(outputs)))
 
-    def allgather_coalesced(self, output_lists: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work:
+    def allgather_coalesced(self, output_lists: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Any:
         # torch gives one list for each rank here, each as long as the inputs.
         outputs = [tensor for tensors in output_lists for tensor in tensors]
         return self._post(OpKind.ALL_GATHER, inputs, outputs, recv=[_count(tensors) for tensors in output_lists])
 
-    def gather(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
-        at_root = opts.rootRank == self._me
+    def gather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        at_root = opts.rootRank == self.rank
         flat = list(outputs[0]) if at_root else []
         recv = [t.numel() for t in flat]
         return self._post(OpKind.GATHER, _listed(inputs), flat, root=opts.rootRank, recv=recv)
 
-    def scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
-        outputs, at_root = _listed(outputs), opts.rootRank == self._me
+    def scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        outputs, at_root = _listed(outputs), opts.rootRank == self.rank
         given = list(inputs[0]) if at_root else []
         count = _count(given if at_root else outputs)
         return self._post(OpKind.SCATTER, given, outputs, root=opts.rootRank, count=count, like=outputs)
 
-    def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
+    def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
         given = inputs[0] if isinstance(inputs[0], list | tuple) else inputs
         send = [t.numel() for t in given]
         return self._post(OpKind.REDUCE_SCATTER, given, _listed(outputs), reduce=_reduce(opts), send=send)
 
-    def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
+    def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Any:
         send = self._even(input.numel())
         return self._post(OpKind.REDUCE_SCATTER, [input], [output], reduce=_reduce(opts), send=send)
 
-    def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
-        blocks = [list(_blocks(tensor, self.size())) for tensor in inputs]
-        by_rank = [block[r] for r in range(self.size()) for block in blocks]
+    def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Any:
+        blocks = [list(_blocks(tensor, len(self.ranks))) for tensor in inputs]
+        by_rank = [block[r] for r in range(len(self.ranks)) for block in blocks]
         send = self._even(_count(inputs))
         return self._post(OpKind.REDUCE_SCATTER, by_rank, outputs, reduce=_reduce(opts), send=send)
 
     def all_to_all_single(
         self, output: torch.Tensor, input: torch.Tensor, output_splits: Any, input_splits: Any, opts: Any = None
-    ) -> Work:
+    ) -> Any:
         for tensor in (output, input):
             if not tensor.is_contiguous():
                 raise ValueError("Tensors must be contiguous")
-        send, recv = _splits(input, input_splits, self.size()), _splits(output, output_splits, self.size())
+        send, recv = _splits(input, input_splits, len(self.ranks)), _splits(output, output_splits, len(self.ranks))
         return self._post(OpKind.ALL_TO_ALL, [input], [output], send=send, recv=recv)
 
-    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
+    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Any:
         send, recv = [t.numel() for t in inputs], [t.numel() for t in outputs]
         return self._post(OpKind.ALL_TO_ALL, inputs, outputs, send=send, recv=recv)
 
-    def barrier(self, opts: Any = None, timeout: Any = None) -> Work:
+    def barrier(self, opts: Any = None, timeout: Any = None) -> Any:
         return self._post(OpKind.BARRIER, [], [])
-
-    def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-        self.barrier().wait()
-
-    _allgather_base = all_gather_single
-    allgather_into_tensor_coalesced = all_gather_single_coalesced
-    _reduce_scatter_base = reduce_scatter_single
-    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
-    alltoall_base = all_to_all_single
 
     # -- messages ----------------------------------------------------------------------------------------------------
 
-    def send(self, tensors: Tensors, destination: int, tag: int = 0) -> Work:
+    def send(self, tensors: Tensors, destination: int, tag: int = 0) -> Any:
         return self._post(OpKind.SEND_RECV, tensors, [], peer=destination, tag=tag, sends=True)
 
-    def recv(self, tensors: Tensors, source: int, tag: int = 0) -> Work:
+    def recv(self, tensors: Tensors, source: int, tag: int = 0) -> Any:
         count = _count(tensors)
         return self._post(OpKind.SEND_RECV, [], tensors, peer=source, tag=tag, count=count, like=tensors)
 
-    def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Work:
+    def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Any:
         return self.recv(tensors, -1, tag)
 
     # -- batches -----------------------------------------------------------------------------------------------------
 
-    def _start_coalescing(self, device: torch.device) -> None:
-        self._coalesced = []
+    def start_coalescing(self) -> None:
+        """What is posted from here on is one batch."""
+        self._batch = Batch(self._link)
 
-    def _end_coalescing(self, device: torch.device) -> Batch:
-        works, self._coalesced = self._coalesced or [], None
-        return Batch(self._link, works)
+    def end_coalescing(self) -> Any:
+        """The work object for all that was posted since."""
+        batch, self._batch = self._batch or Batch(self._link), None
+        work = self._wrap(batch)
+        batch.one_done()
+        return work
 
     # -- the one way in ----------------------------------------------------------------------------------------------
 
@@ -215,7 +169,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         send: Sequence[int] = (),
         recv: Sequence[int] = (),
         **fields: Any,
-    ) -> Work:
+    ) -> Any:
         compute = self._link.lap()
         tensors = like or inputs or outputs
         call = Call(
@@ -231,16 +185,17 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         if inputs:
             payload, room = self._link.room(nbytes(inputs), lasting=kind in SELF_CONTAINED)
             pack(inputs, room)
-        work = Work(self._link, outputs, call.peer)
-        work.handle = self._link.post(self._label, call, payload, work, compute)
-        self._posted += 1
-        if self._coalesced is not None:
-            self._coalesced.append(work)
+        operation = Operation(self._link, outputs, call.peer)
+        work = self._wrap(operation)
+        if self._batch is not None:
+            self._batch.add(operation)
+        operation.handle = self._link.post(self.name, call, payload, operation, compute)
+        self.posted += 1
         self._link.resume()
         return work
 
     def _even(self, count: int) -> list[int]:
-        return [count // self.size()] * self.size()
+        return [count // len(self.ranks)] * len(self.ranks)
 
 
 def _listed(tensors: Any) -> list[torch.Tensor]:
@@ -284,17 +239,3 @@ def _reduce(opts: Any) -> str:
         if kind == known:
             return name
     raise ValueError(f"reduction {kind} is not supported; choose one of {', '.join(_REDUCES.values())}")
-
-
-Creator = Callable[[Any, Any], ProcessGroup]
-
-
-def creator(link: Link, world: int, backend: str = "gloo") -> Creator:
-    """What torch calls to make a group: (its options, the backend's) -> ProcessGroup."""
-
-    def create(options: Any, backend_options: Any) -> ProcessGroup:
-        ranks = tuple(options.global_ranks_in_group) or tuple(range(world))
-        label = "default" if not options.global_ranks_in_group else str(options.group_id)
-        return ProcessGroup(link, str(options.group_id), ranks, options.group_rank, backend, label)
-
-    return create

@@ -1,0 +1,23 @@
+"""The communicator inside torch's own ProcessGroup, through the C++ backend: nothing of torch is missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch  # noqa: F401 loads the libraries that the extension links to
+
+from prism.gpu._backend import Backend, Work
+from prism.gpu.communicator import Communicator
+from prism.gpu.work import Batch, Operation
+
+
+def wrap(operation: Operation | Batch) -> Work:
+    """The work object of an operation; it holds the future that C++ callers wait on."""
+    work = Work(operation)
+    operation.completion = work
+    return work
+
+
+def group(communicator: Communicator) -> Any:
+    """What torch registers as the backend of a process group."""
+    return Backend(communicator, communicator.rank, len(communicator.ranks))

@@ -1,0 +1,119 @@
+"""Actors for the tests of the world: calls and events made briefly, and a stage on which a world hears them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from prism.core.events import (
+    AnyEvent,
+    AnyInstruction,
+    Asked,
+    Call,
+    Joined,
+    Launched,
+    Posted,
+    Ref,
+    StoreCall,
+    Ticked,
+    Waited,
+    stamp,
+)
+from prism.core.exchange import Capture
+from prism.core.graph import OpKind
+from prism.core.world import World
+
+MS = 1_000_000  # ns
+SECOND = 1000 * MS
+
+
+def call(kind: OpKind, count: int = 4, **fields: object) -> Call:
+    return Call(kind, "float32", count, **fields)
+
+
+def all_reduce(count: int = 4) -> Call:
+    return call(OpKind.ALL_REDUCE, count, reduce="sum")
+
+
+def barrier() -> Call:
+    return Call(OpKind.BARRIER)
+
+
+def send(to: int, count: int = 4, tag: int = 0) -> Call:
+    return call(OpKind.SEND_RECV, count, peer=to, tag=tag, sends=True)
+
+
+def recv(source: int = -1, count: int = 4, tag: int = 0) -> Call:
+    return call(OpKind.SEND_RECV, count, peer=source, tag=tag)
+
+
+def bytes_of(rank: int, handle: int, nbytes: int = 16) -> Ref:
+    return Ref(f"rank{rank}", handle * 4096, nbytes)
+
+
+def launched(rank: int) -> Launched:
+    return Launched(rank=rank, pid=1000 + rank)
+
+
+def joined(rank: int, ranks: Sequence[int], group: str = "default") -> Joined:
+    return Joined(rank=rank, group=group, ranks=tuple(ranks), backend="gloo")
+
+
+def posted(
+    rank: int, handle: int, of: Call | None = None, group: str = "default", payload: Ref | None = None, site: str = ""
+) -> Posted:
+    return Posted(rank=rank, group=group, handle=handle, call=of or barrier(), payload=payload, site=site)
+
+
+def waited(rank: int, *handles: int, blocks: bool = True, site: str = "") -> Waited:
+    return Waited(rank=rank, handles=handles, blocks=blocks, site=site)
+
+
+def asked(rank: int, action: str, *keys: str, value: bytes = b"", amount: int = 0, site: str = "") -> Asked:
+    return Asked(rank=rank, request=StoreCall(action, keys, value, amount=amount), site=site)
+
+
+class Stage:
+    """A world that captures; its clock moves by `pass_time` alone, and what it says is given without causes."""
+
+    def __init__(self, size: int, slots: int = 0, hang_after: int = 60 * SECOND) -> None:
+        self.size = size
+        self.exchange = Capture(range(size))
+        self.world = World(range(size), slots or size, self.exchange, hang_after)
+        self.first = _plain(self.world.start())
+        self.now = 0
+
+    def hear(self, *events: AnyEvent) -> list[AnyInstruction]:
+        """All that the world says to these events."""
+        told: list[AnyInstruction] = []
+        for event in events:
+            stamp(event, self.now)
+            told += self.world.handle(event)
+        return _plain(told)
+
+    def up(self, *ranks: int) -> list[AnyInstruction]:
+        """These ranks have started (left out: all), and have made the default group."""
+        return self.hear(
+            *(event for r in ranks or range(self.size) for event in (launched(r), joined(r, range(self.size))))
+        )
+
+    def pass_time(self, ns: int) -> list[AnyInstruction]:
+        """So much time goes by in which nothing else happens."""
+        self.now += ns
+        return self.hear(Ticked(rank=-1))
+
+    def states(self) -> list[str]:
+        """The state of each rank."""
+        return [rank.state.value for rank in self.world.ranks.values()]
+
+
+def on_stage(size: int, hang_after: int = 60 * SECOND) -> Stage:
+    """A stage with a slot for each rank, all of them running."""
+    stage = Stage(size, hang_after=hang_after)
+    stage.up()
+    return stage
+
+
+def _plain(instructions: Sequence[AnyInstruction]) -> list[AnyInstruction]:
+    return [msgspec.structs.replace(instruction, cause=0) for instruction in instructions]
