@@ -12,7 +12,7 @@ def extension(name: str) -> CppExtension:
         f"prism.gpu._{name}",
         [f"ext/torch/{name}.cpp"],
         extra_compile_args=["-O2", "-std=c++20", "-Wall", "-Wextra", "-Wno-unused-parameter"],
-        optional=True,  # without a compiler PRISM runs too, with less: prism.gpu.memory and prism.gpu.python_group say what
+        optional=True,  # without a compiler PRISM runs with less: prism.gpu.memory, prism.gpu.python_group
     )
 
 

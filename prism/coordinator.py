@@ -47,18 +47,26 @@ class Interrupted(Exception):
 class Coordinator:
     """One run of a scenario; `out` defaults to runs/<name> in the working directory.
 
-    An async context manager: on leaving it all processes are gone, and result.json and its views are written.
+    An async context manager: on leaving it all processes are gone, and result.json and its views are written. Many
+    runs may share a crew that the caller opened before: what it costs to start is then paid once.
     """
 
     def __init__(
-        self, scenario: Scenario, out: Path | None = None, *, resume: bool = False, observer: Observer | None = None
+        self,
+        scenario: Scenario,
+        out: Path | None = None,
+        *,
+        resume: bool = False,
+        observer: Observer | None = None,
+        crew: Crew | None = None,
     ) -> None:
         self.scenario = scenario
         self.folder = Folder(out or Path("runs") / scenario.name)
         self.result = Result(scenario=scenario.name, status="partial", world_size=scenario.world.size)
         self._resume = resume
         self._observer = observer or Silent()
-        self._crew: Crew | None = None
+        self._crew = crew
+        self._keep_crew = crew is not None
         self._progress = Progress(digest="")
         self._seen: tuple[Graph, Timeline] | None = None  # what the views are made of
         self._interrupted = asyncio.Event()
@@ -69,7 +77,7 @@ class Coordinator:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._crew is not None:
+        if self._crew is not None and not self._keep_crew:
             await self._crew.__aexit__()
         self._finish()
 
@@ -91,6 +99,8 @@ class Coordinator:
             await self._drive("capture", world, keep_logs=False)
             self.result.ranks = _rank_results(world)
             self.result.switches = sum(rank.switches for rank in world.ranks.values())
+            exchange.conclude()
+            self.result.warnings = exchange.warnings.told()
             self._check(world)
             graph = build_graph(exchange.records, exchange.matcher)
             self.result.nodes, self.result.ops = len(graph.nodes), len(graph.ops)
@@ -179,7 +189,7 @@ class Coordinator:
         if self._crew is None:
             self._crew = Crew()
             await self._unless_interrupted(self._crew.__aenter__())
-        await self._unless_interrupted(self._crew.prepare(_setup(self.scenario, self.folder, self._crew, keep_logs)))
+        await self._unless_interrupted(self._crew.prepare(_setup(self.scenario, self.folder, keep_logs)))
         await drive(world, self._crew, self._interrupted, self._observer.watch)
 
     async def _unless_interrupted(self, work: Awaitable[object]) -> None:
@@ -203,7 +213,7 @@ class Coordinator:
             raise ProgramError(f"{world.diagnosis.kind}: {world.diagnosis.summary}")
 
 
-def _setup(scenario: Scenario, folder: Folder, crew: Crew, keep_logs: bool) -> Setup:
+def _setup(scenario: Scenario, folder: Folder, keep_logs: bool) -> Setup:
     program = scenario.program
     return Setup(
         program=Program(
@@ -216,7 +226,7 @@ def _setup(scenario: Scenario, folder: Folder, crew: Crew, keep_logs: bool) -> S
         ),
         world_size=scenario.world.size,
         ranks_per_node=scenario.world.ranks_per_node,
-        scratch=str(crew.scratch),
+        semantics=scenario.semantics,
         payloads=str(folder.payloads.resolve()),
         logs=str(folder.logs.resolve()),
         iterations=scenario.capture.iterations or 0,

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
+import msgspec
+
 from prism.core.events import AnyEvent, AnyInstruction
 from prism.errors import ProgramError, RunError
 from prism.net.channel import Codec, Hub
@@ -30,6 +32,7 @@ class Crew:
     def __init__(self) -> None:
         parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
         self.scratch = Path(tempfile.mkdtemp(prefix="prism-", dir=parent))  # mode 0700
+        self._inputs = self.scratch / "inputs"
         self.torch = ""
         self._process: asyncio.subprocess.Process | None = None
         self._hub: Hub[FromWorker, FromCoordinator] | None = None
@@ -68,7 +71,8 @@ class Crew:
 
     async def prepare(self, setup: Setup) -> None:
         """Set the worker up for a stage; raises ProgramError if what the scenario preloads cannot be imported."""
-        self._tell(setup)
+        self._clear()
+        self._tell(msgspec.structs.replace(setup, scratch=str(self._inputs)))
         prepared = await self._expect(Prepared)
         assert isinstance(prepared, Prepared)
         self.torch = prepared.torch
@@ -83,6 +87,11 @@ class Crew:
         report = await self._expect(Report)
         assert isinstance(report, Report)
         return report.events
+
+    def _clear(self) -> None:
+        """Make room: the inputs of the stage before are spent."""
+        shutil.rmtree(self._inputs, ignore_errors=True)
+        self._inputs.mkdir()
 
     def _tell(self, message: FromCoordinator) -> None:
         assert self._hub is not None, "a crew is used inside `async with`"

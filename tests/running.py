@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
+import functools
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 
 from prism.coordinator import Coordinator
 from prism.core.graph import Graph
+from prism.crew import Crew
 from prism.errors import ProgramError
 from prism.result import Result
 from prism.scenario import Capture, Devices, Program, Scenario, World
@@ -40,17 +43,39 @@ def scenario(script: Path, args: tuple[str, ...] = (), world: int = 2, slots: in
 
 
 def capture(given: Scenario, out: Path) -> Run:
-    """Capture a scenario; a failure of its program is part of the answer."""
-    return asyncio.run(_capture(given, out))
+    """Capture a scenario on the bench's crew; a failure of its program is part of the answer."""
+    return _bench().run(given, out)
 
 
-async def _capture(given: Scenario, out: Path) -> Run:
-    graph = None
-    async with Coordinator(given, out) as run:
-        with contextlib.suppress(ProgramError):
-            graph = await run.capture()
-    logs = [out / "ranks" / f"{rank}.log" for rank in range(given.world.size)]
-    return Run(run.result, graph, [log.read_text() if log.exists() else "" for log in logs], out)
+class Bench:
+    """One crew for all captures of this process: importing torch for its ranks costs seconds, and is paid once."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._crew: Crew = self._loop.run_until_complete(Crew().__aenter__())
+        atexit.register(self.close)
+
+    def run(self, given: Scenario, out: Path) -> Run:
+        """Capture the scenario."""
+        return self._loop.run_until_complete(self._capture(given, out))
+
+    def close(self) -> None:
+        """End the crew."""
+        self._loop.run_until_complete(self._crew.__aexit__())
+        self._loop.close()
+
+    async def _capture(self, given: Scenario, out: Path) -> Run:
+        graph = None
+        async with Coordinator(given, out, crew=self._crew) as run:
+            with contextlib.suppress(ProgramError):
+                graph = await run.capture()
+        logs = [out / "ranks" / f"{rank}.log" for rank in range(given.world.size)]
+        return Run(run.result, graph, [log.read_text() if log.exists() else "" for log in logs], out)
+
+
+@functools.cache
+def _bench() -> Bench:
+    return Bench()
 
 
 def references(output: list[str]) -> list[dict[str, Any]]:

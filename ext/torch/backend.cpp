@@ -232,5 +232,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def("done", &prism::Work::done)
       .def("join", &prism::Work::join);
   py::class_<prism::Backend, c10::intrusive_ptr<prism::Backend>>(m, "Backend", c10d.attr("Backend"))
-      .def(py::init<py::object, int, int>(), py::arg("communicator"), py::arg("rank"), py::arg("size"));
+      .def(py::init<py::object, int, int>(), py::arg("communicator"), py::arg("rank"), py::arg("size"))
+      .def_property_readonly("posted", &prism::Backend::getSequenceNumberForGroup);
 }

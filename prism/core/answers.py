@@ -10,6 +10,7 @@ from prism.core.exchange import Done, Outcome
 from prism.core.matching import CommGroup, Op
 from prism.core.record import MarkStep, PostStep, RankRecord, Step, WaitStep
 from prism.core.store import Reply
+from prism.core.warnings import Warnings
 
 
 class Diverged(Exception):
@@ -35,6 +36,7 @@ class Answers:
     """Every operation is done as soon as it is posted, with the result that the record holds."""
 
     def __init__(self, records: Iterable[RankRecord]) -> None:
+        self.warnings = Warnings()
         self._walks = {record.rank: _Walk(record) for record in records}
 
     broken: Op | None = None
@@ -66,7 +68,7 @@ class Answers:
         recorded = self._next(event.rank, step, event.compute)
         if not isinstance(recorded, PostStep) or (recorded.group, recorded.call) != (step.group, step.call):
             raise Diverged(event.rank, recorded, step)
-        return [Done(event.rank, event.handle, recorded.result)]
+        return [Done(event.rank, event.handle, recorded.result, recorded.blocks)]
 
     def folded(self, event: Folded) -> list[Outcome]:
         raise AssertionError(f"nothing is folded while answering from the record, yet rank {event.rank} folded")

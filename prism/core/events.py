@@ -93,6 +93,7 @@ class Posted(Event, frozen=True):
     payload: Ref | None = None
     site: str = ""
     compute: int = 0  # ns of the main thread since the last thing it told
+    batch: int = 0  # the rank's number of the batch that the post is part of; 0 for none
 
 
 class Waited(Event, frozen=True):
@@ -135,6 +136,13 @@ class Delivered(Event, frozen=True):
     """The rank has the result of an operation in its tensors, and the callbacks on it have run."""
 
     handle: int
+
+
+class Noticed(Event, frozen=True):
+    """The rank saw something that passes here and may not elsewhere."""
+
+    kind: str
+    summary: str
 
 
 class Raised(Event, frozen=True):
@@ -184,8 +192,8 @@ class Interrupted(Event, frozen=True):
 
 
 AnyEvent = (
-    Launched | Joined | Posted | Waited | Polled | Asked | Marked | Folded | Delivered | Raised | Finished | Exited
-    | Suspended | Probed | Lost | Ticked | Interrupted
+    Launched | Joined | Posted | Waited | Polled | Asked | Marked | Folded | Delivered | Noticed | Raised | Finished
+    | Exited | Suspended | Probed | Lost | Ticked | Interrupted
 )  # fmt: skip
 
 
@@ -209,6 +217,7 @@ class Deliver(Instruction, frozen=True):
 
     handle: int
     result: Ref | None = None
+    blocks: tuple[int, ...] = ()  # bytes from each member, where they are fewer than the rank has room for
 
 
 class Fold(Instruction, frozen=True):

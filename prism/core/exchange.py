@@ -6,19 +6,23 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from prism.core.events import Asked, Folded, Joined, Marked, Posted, Ref, Waited
-from prism.core.graph import ITEMSIZE
+from prism.core.graph import ITEMSIZE, OpKind
 from prism.core.matching import SELF_CONTAINED, CommGroup, Matcher, Op
+from prism.core.ordering import crossed_operations
 from prism.core.record import MarkStep, PostStep, RankRecord, WaitStep
+from prism.core.semantics import LARGE_BATCH, rules
 from prism.core.store import Reply, Store
+from prism.core.warnings import Warnings
 
 
 @dataclass(frozen=True)
 class Done:
-    """An operation is over for a rank; `result` is what it has to copy."""
+    """An operation is over for a rank; `result` is what it has to copy, in `blocks` where they are short."""
 
     rank: int
     handle: int
     result: Ref | None
+    blocks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,10 @@ class Exchange(Protocol):
     @property
     def broken(self) -> Op | None:
         """An operation whose members disagree."""
+
+    @property
+    def warnings(self) -> Warnings:
+        """What passed and may not elsewhere."""
 
     def join(self, event: Joined) -> None:
         """A rank made a process group."""
@@ -84,10 +92,16 @@ class Capture:
         self.records = [RankRecord(rank) for rank in ranks]
         self._steps: dict[tuple[int, int], PostStep] = {}
         self._ops: dict[tuple[int, int], Op] = {}
+        self._batches: dict[tuple[int, int], int] = {}  # (rank, batch) -> messages
+        self._messages: dict[tuple[int, int], str] = {}  # messages that bear one wait -> group, "" once waited for
 
     @property
     def broken(self) -> Op | None:
         return self.matcher.broken
+
+    @property
+    def warnings(self) -> Warnings:
+        return self.matcher.warnings
 
     def find(self, rank: int, handle: int) -> Op | None:
         return self._ops.get((rank, handle))
@@ -102,9 +116,14 @@ class Capture:
         self.matcher.join(event.rank, event.group, event.ranks, event.backend)
 
     def post(self, event: Posted) -> list[Outcome]:
-        step = PostStep(event.group, event.handle, event.call, event.site)
+        step = PostStep(event.group, event.handle, event.call, event.site, batch=event.batch)
+        if event.batch:
+            self._watch_batch(event)
         self.records[event.rank].steps.append(step)
         self._steps[event.rank, event.handle] = step
+        group = self.matcher.of(event.rank, event.group)
+        if event.call.kind is OpKind.SEND_RECV and rules(group.backend).wait_once:
+            self._messages[event.rank, event.handle] = group.name
         op = self.matcher.post(event)
         if op is None:
             return []
@@ -123,6 +142,8 @@ class Capture:
 
     def wait(self, event: Waited) -> None:
         self.records[event.rank].steps.append(WaitStep(event.handles, event.site))
+        for handle in event.handles:
+            self._watch_wait(event.rank, handle, event.site)
 
     def mark(self, event: Marked) -> None:
         self.records[event.rank].steps.append(MarkStep())
@@ -133,13 +154,53 @@ class Capture:
             self.records[event.rank].replies.append(reply)
         return reply
 
+    def conclude(self) -> None:
+        """Look over what the ranks did once all of them are through, for warnings that only the whole shows."""
+        crossed = crossed_operations(self.records, self.matcher)
+        if crossed:
+            told = "; then ".join(f"{op.call.name} of group {op.group.name} at {_site(op)}" for op in crossed)
+            ranks = sorted({rank for op in crossed for rank in op.members})
+            self.warnings.add(
+                "unsafe_order",
+                f"ranks post these in orders that contradict each other, which NCCL may hang on: {told}",
+                *ranks,
+            )
+
     def _finish(self, op: Op, results: tuple[Ref, ...]) -> list[Outcome]:
         op.results, op.done = results, True
         outcomes: list[Outcome] = []
         for member in sorted(op.posts):
             post = op.posts[member]
             result = op.result(member, ITEMSIZE[op.call.dtype])
-            self._steps.pop((post.rank, post.handle)).result = result
+            step = self._steps.pop((post.rank, post.handle))
+            step.result, step.blocks = result, op.blocks(member, ITEMSIZE[op.call.dtype])
             self._ops.pop((post.rank, post.handle), None)
-            outcomes.append(Done(post.rank, post.handle, result))
+            outcomes.append(Done(post.rank, post.handle, result, step.blocks))
         return outcomes
+
+    def _watch_batch(self, event: Posted) -> None:
+        """Warn of batches of messages that are too large for NCCL to plan alike everywhere."""
+        size = self._batches[event.rank, event.batch] = self._batches.get((event.rank, event.batch), 0) + 1
+        group = self.matcher.of(event.rank, event.group)
+        if size == LARGE_BATCH + 1 and rules(group.backend).one_work and event.call.kind is OpKind.SEND_RECV:
+            self.warnings.add(
+                "large_batch",
+                f"one batch at {event.site or '?'} has more than {LARGE_BATCH} messages of a rank: {group.backend} may "
+                "plan them differently on different ranks and hang; make several batches",
+                event.rank,
+            )
+
+    def _watch_wait(self, rank: int, handle: int, site: str) -> None:
+        """Warn of a second wait on a message where it would never return."""
+        group = self._messages.get((rank, handle))
+        if group is None:
+            return
+        if group:
+            self._messages[rank, handle] = ""  # waited for once
+            return
+        self.warnings.add("double_wait", f"a message is waited for twice at {site or '?'}: on gloo that hangs", rank)
+
+
+def _site(op: Op) -> str:
+    """Where the first member that says so posted it."""
+    return next((post.site for post in op.posts.values() if post.site), "?")

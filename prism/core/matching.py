@@ -12,7 +12,9 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from prism.core.events import Call, Posted, Ref
-from prism.core.graph import OpKind
+from prism.core.graph import ITEMSIZE, OpKind
+from prism.core.semantics import rules
+from prism.core.warnings import Warnings
 
 SELF_CONTAINED = frozenset({OpKind.BROADCAST, OpKind.SCATTER, OpKind.SEND_RECV, OpKind.BARRIER})
 """Operations whose result is one member's input (or nothing); all others need a fold once all have posted."""
@@ -92,6 +94,13 @@ class Op:
             return None
         return share(self.call.kind, member, self.call.root, self.results, self.splits(), itemsize)
 
+    def blocks(self, member: int, itemsize: int) -> tuple[int, ...]:
+        """Bytes that a member gets from each, where that is less than it awaits; else nothing."""
+        if self.call.kind is not OpKind.ALL_TO_ALL:
+            return ()
+        sent = tuple(row[member] for row in self.splits())
+        return () if sent == self.posts[member].call.recv else tuple(count * itemsize for count in sent)
+
 
 def share(
     kind: OpKind, member: int, root: int, results: tuple[Ref, ...], splits: tuple[tuple[int, ...], ...], itemsize: int
@@ -125,6 +134,7 @@ class Matcher:
         self.groups: list[CommGroup] = []
         self.ops: list[Op] = []
         self.broken: Op | None = None  # the first broken operation
+        self.warnings = Warnings()
         self._made: dict[tuple[str, tuple[int, ...]], list[CommGroup]] = defaultdict(list)
         self._current: dict[tuple[int, str], CommGroup] = {}
         self._collectives: dict[int, list[Op]] = defaultdict(list)
@@ -158,7 +168,7 @@ class Matcher:
 
     def last_common(self, group: CommGroup) -> Op | None:
         """The last collective of the group that all its members have posted."""
-        done = [op for op in self._collectives[group.index] if op.complete]
+        done = [op for op in self._collectives[group.index] if op.ready]
         return done[-1] if done else None
 
     def unmatched(self, group: CommGroup) -> list[Post]:
@@ -174,14 +184,14 @@ class Matcher:
             line.append(self._new(group, seq, group.ranks, ()))
         op = line[seq]
         op.posts[member] = post
-        self._check(op, _disagreement(op, post) or (_size_disagreement(op) if op.complete else ""))
+        self._check(op, _disagreement(op, post) or (self._size_disagreement(op) if op.complete else ""))
         return op
 
     def _message(self, group: CommGroup, post: Post) -> Op | None:
         me = group.member(post.rank)
         waiting = self._open[group.index]
         for at, (sends, other, peer_post) in enumerate(waiting):
-            if sends != post.call.sends and _meets(me, post.call, other, peer_post.call):
+            if sends != post.call.sends and self._meets(group, me, post.call, other, peer_post.call):
                 del waiting[at]
                 break
         else:
@@ -193,8 +203,57 @@ class Matcher:
         self._messages[group.index, *channel] += 1
         op = self._new(group, seq, (group.ranks[sender], group.ranks[receiver]), channel)
         op.posts = {0: post, 1: peer_post} if post.call.sends else {0: peer_post, 1: post}
-        self._check(op, _message_disagreement(op))
+        self._check(op, self._message_disagreement(op))
         return op
+
+    def _meets(self, group: CommGroup, me: int, mine: Call, other: int, theirs: Call) -> bool:
+        if mine.peer not in (other, -1) or theirs.peer not in (me, -1):
+            return False
+        if mine.tag == theirs.tag:
+            return True
+        if not rules(group.backend).tags:
+            sender, receiver = (me, other) if mine.sends else (other, me)
+            sent, awaited = (mine.tag, theirs.tag) if mine.sends else (theirs.tag, mine.tag)
+            ranks = group.ranks[sender], group.ranks[receiver]
+            self.warnings.add(
+                "tags_ignored",
+                f"messages from rank {ranks[0]} to rank {ranks[1]} on group {group.name} are sent with tag {sent} and "
+                f"awaited with tag {awaited}: {group.backend} matches them by order and ignores tags",
+                *ranks,
+            )
+            return True
+        return False
+
+    def _size_disagreement(self, op: Op) -> str:
+        """What members await from each other is what the others send."""
+        posts = [op.posts[m] for m in range(len(op.members))]
+        for receiver, post in enumerate(posts):
+            for sender, awaited in enumerate(post.call.recv):
+                other = posts[sender]
+                sent = other.call.send[receiver] if op.call.kind is OpKind.ALL_TO_ALL else other.call.count
+                if sent != awaited:
+                    text = (
+                        f"elements from rank {other.rank} to rank {post.rank}: {sent} are sent, {awaited} are awaited"
+                    )
+                    if op.call.kind is not OpKind.ALL_TO_ALL or not self._tolerated(op, sent, awaited, text, post):
+                        return text
+        return ""
+
+    def _message_disagreement(self, op: Op) -> str:
+        send, recv = op.posts[0], op.posts[1]
+        told = [f"{p.call.count} x {p.call.dtype}" for p in (send, recv)]
+        if told[0] == told[1]:
+            return ""
+        text = f"message from rank {send.rank} to rank {recv.rank}: {told[0]} are sent, {told[1]} are awaited"
+        sent, awaited = (p.call.count * ITEMSIZE[p.call.dtype] for p in (send, recv))
+        return "" if self._tolerated(op, sent, awaited, text, recv) else text
+
+    def _tolerated(self, op: Op, sent: int, awaited: int, text: str, receiver: Post) -> bool:
+        """Whether the backend lets a receive pass that is longer than what comes; it is worth a warning."""
+        if sent > awaited or not rules(op.group.backend).long_receive:
+            return False
+        self.warnings.add("size_mismatch", f"{text} at {receiver.site or '?'}", receiver.rank)
+        return True
 
     def _check(self, op: Op, disagreement: str) -> None:
         op.broken = op.broken or disagreement
@@ -205,10 +264,6 @@ class Matcher:
         op = Op(len(self.ops), group, seq, members, channel)
         self.ops.append(op)
         return op
-
-
-def _meets(me: int, mine: Call, other: int, theirs: Call) -> bool:
-    return mine.tag == theirs.tag and mine.peer in (other, -1) and theirs.peer in (me, -1)
 
 
 def _disagreement(op: Op, post: Post) -> str:
@@ -229,23 +284,3 @@ def _disagreement(op: Op, post: Post) -> str:
         if a != b:
             return f"{what}: rank {first.rank} has {a}, rank {post.rank} has {b}"
     return ""
-
-
-def _size_disagreement(op: Op) -> str:
-    """What members await from each other is what the others send."""
-    posts = [op.posts[m] for m in range(len(op.members))]
-    for receiver, post in enumerate(posts):
-        for sender, awaited in enumerate(post.call.recv):
-            other = posts[sender]
-            sent = other.call.send[receiver] if op.call.kind is OpKind.ALL_TO_ALL else other.call.count
-            if sent != awaited:
-                return f"elements from rank {other.rank} to rank {post.rank}: {sent} are sent, {awaited} are awaited"
-    return ""
-
-
-def _message_disagreement(op: Op) -> str:
-    send, recv = op.posts[0], op.posts[1]
-    sent, awaited = (f"{p.call.count} x {p.call.dtype}" for p in (send, recv))
-    if sent == awaited:
-        return ""
-    return f"message from rank {send.rank} to rank {recv.rank}: {sent} are sent, {awaited} are awaited"

@@ -23,7 +23,10 @@ class Rank:
     awaits: tuple[int, ...] = ()  # handles it is blocked on
     asks: StoreCall | None = None  # store call it is blocked on
     reply: Reply | None = None  # what it gets with its next slot, instead of a bare Run
-    heard: int = 0  # ns: when it last said something
+    heard: int = 0  # ns: when it last said something, or got a slot
+    spoke: int = 0  # ns: when it last did more than poll
+    polled: tuple[int, StoreCall | None] | None = None  # what it asks for again and again: a handle, or a store call
+    polls: int = 0  # how often in a row
     site: str = ""  # the last line of the program it was seen at
     idle_probes: int = 0  # looks in a row at which its main thread slept on an unfinished operation
     suspending: bool = False

@@ -16,6 +16,8 @@ class PostStep(msgspec.Struct, tag="post", array_like=True):
     call: Call
     site: str
     result: Ref | None = None
+    blocks: tuple[int, ...] = ()
+    batch: int = 0
 
     def told(self) -> str:
         """The step in words, for a divergence."""

@@ -35,12 +35,12 @@ from prism.core.events import (
     Leave,
     Lost,
     Marked,
+    Noticed,
     Polled,
     Posted,
     Probe,
     Probed,
     Raised,
-    Ref,
     Release,
     Resume,
     Run,
@@ -195,6 +195,10 @@ class World(Situation):
         elif rank.state is not State.ENDED:  # it blocked, or got work to do, before it was stopped
             self._say(Resume, rank.rank)
 
+    def _noticed(self, rank: Rank, event: Noticed) -> None:
+        self._move(rank, Trigger.SPEAK)
+        self.exchange.warnings.add(event.kind, event.summary, rank.rank)
+
     def _raised(self, rank: Rank, event: Raised) -> None:
         self._move(rank, Trigger.RAISED)
         rank.error, rank.traceback = event.error, event.traceback
@@ -205,6 +209,9 @@ class World(Situation):
         rank.code, rank.cut, rank.peak_bytes = event.code, event.cut, event.peak_bytes
         if event.code:
             self.failed.setdefault(rank.rank, self.now)
+        for posted in [] if event.cut else rank.open.values():
+            text = f"{posted.call.name} on group {posted.group}, posted at {posted.site or '?'}, never completed"
+            self.exchange.warnings.add("pending_at_destroy", text, rank.rank)
         self.slots.release()
         if not self.ledger.of("fold", rank.rank):
             self._say(Leave, rank.rank)
@@ -231,20 +238,20 @@ class World(Situation):
     def _follow(self, outcomes: list[Outcome]) -> None:
         for outcome in outcomes:
             match outcome:
-                case Done(rank=number, handle=handle, result=result):
-                    self._done(self.ranks[number], handle, result)
+                case Done():
+                    self._done(self.ranks[outcome.rank], outcome)
                 case FoldDue(op=op, rank=number):
                     self._fold(op, number)
                 case Spent(rank=number, payload=payload):
                     if self.ranks[number].alive:
                         self._say(Release, number, payload=payload)
 
-    def _done(self, rank: Rank, handle: int, result: Ref | None) -> None:
-        del rank.open[handle]
+    def _done(self, rank: Rank, done: Done) -> None:
+        del rank.open[done.handle]
         if not rank.alive:
             return
-        self.ledger.open("deliver", rank.rank, handle)
-        self._say(Deliver, rank.rank, handle=handle, result=result)
+        self.ledger.open("deliver", rank.rank, done.handle)
+        self._say(Deliver, rank.rank, handle=done.handle, result=done.result, blocks=done.blocks)
         if rank.awaits:
             rank.awaits = rank.unfinished(rank.awaits)
             if not rank.awaits and rank.state is State.BLOCKED:
@@ -332,6 +339,6 @@ class World(Situation):
 _HANDLERS: dict[type[Event], Callable[[World, Rank, Any], None]] = {
     Launched: World._launched, Joined: World._joined, Posted: World._posted, Waited: World._waited,
     Polled: World._polled, Asked: World._asked, Marked: World._marked, Folded: World._folded,
-    Delivered: World._delivered, Probed: World._probed, Suspended: World._suspended, Raised: World._raised,
-    Finished: World._finished, Exited: World._exited, Lost: World._lost,
+    Delivered: World._delivered, Probed: World._probed, Suspended: World._suspended, Noticed: World._noticed,
+    Raised: World._raised,     Finished: World._finished, Exited: World._exited, Lost: World._lost,
 }  # fmt: skip

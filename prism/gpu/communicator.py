@@ -16,6 +16,7 @@ import torch.distributed as dist
 from prism.core.events import Call
 from prism.core.graph import OpKind
 from prism.core.matching import SELF_CONTAINED
+from prism.core.semantics import rules
 from prism.gpu.link import Link
 from prism.gpu.tensors import nbytes, pack
 from prism.gpu.work import Batch, Operation, Wrap
@@ -31,14 +32,12 @@ _REDUCES = {
 class Communicator:
     """One group; `ranks` are the members' global ranks, `wrap` makes the work objects that callers get."""
 
-    coalesces = False
-    """Whether batches are posted between start_coalescing and end_coalescing, as NCCL's are; gloo's are not."""
-
     def __init__(self, link: Link, name: str, ranks: Sequence[int], rank: int, backend: str, wrap: Wrap) -> None:
         self.name = name
         self.ranks = tuple(ranks)
         self.rank = rank
         self.backend = backend
+        self.coalesces = rules(backend).one_work  # whether torch posts a batch of messages as one
         self.posted = 0
         self._link = link
         self._wrap = wrap
@@ -147,11 +146,12 @@ class Communicator:
 
     def start_coalescing(self) -> None:
         """What is posted from here on is one batch."""
-        self._batch = Batch(self._link)
+        self._batch = Batch(self._link, self._link.next_batch())
 
     def end_coalescing(self) -> Any:
         """The work object for all that was posted since."""
-        batch, self._batch = self._batch or Batch(self._link), None
+        batch, self._batch = self._batch, None
+        assert batch is not None, "torch ends only batches that it has begun"
         work = self._wrap(batch)
         batch.one_done()
         return work
@@ -185,11 +185,12 @@ class Communicator:
         if inputs:
             payload, room = self._link.room(nbytes(inputs), lasting=kind in SELF_CONTAINED)
             pack(inputs, room)
-        operation = Operation(self._link, outputs, call.peer)
+        operation = Operation(self._link, outputs, call.peer, call.recv)
         work = self._wrap(operation)
         if self._batch is not None:
             self._batch.add(operation)
-        operation.handle = self._link.post(self.name, call, payload, operation, compute)
+        batch = self._batch.number if self._batch is not None else 0
+        operation.handle = self._link.post(self.name, call, payload, operation, compute, batch)
         self.posted += 1
         self._link.resume()
         return work

@@ -46,7 +46,7 @@ from prism.net.payloads import Arena, Library
 class Pending(Protocol):
     """What the link needs of an operation that was posted."""
 
-    def deliver(self, result: memoryview | None) -> None:
+    def deliver(self, result: memoryview | None, blocks: tuple[int, ...]) -> None:
         """Copy the result and complete the future."""
 
     def done(self) -> bool:
@@ -68,6 +68,7 @@ class Link:
         self._library = Library(scratch, record)
         self._pending: dict[int, Pending] = {}
         self._handles = 0
+        self._batches = 0
         self._sending = threading.Lock()
         self._storing = threading.Lock()
         self._work: queue.SimpleQueue[Deliver | Fold] = queue.SimpleQueue()
@@ -90,7 +91,7 @@ class Link:
         """Room for an input; a lasting one is its own result and stays in the record."""
         return (self._record if lasting else self._scratch).put(nbytes)
 
-    def post(self, group: str, call: Call, payload: Ref | None, pending: Pending, compute: int) -> int:
+    def post(self, group: str, call: Call, payload: Ref | None, pending: Pending, compute: int, batch: int = 0) -> int:
         """Post an operation; returns its handle at once."""
         site = callsite()
         with self._sending:
@@ -98,10 +99,16 @@ class Link:
             handle = self._handles
             self._pending[handle] = pending
             event = Posted(
-                rank=self.rank, group=group, handle=handle, call=call, payload=payload, site=site, compute=compute
-            )
+                rank=self.rank, group=group, handle=handle, call=call, payload=payload, site=site,
+                compute=compute, batch=batch,
+            )  # fmt: skip
             self._line.sendall(pack(event))
         return handle
+
+    def next_batch(self) -> int:
+        """A number for a batch of posts, from 1."""
+        self._batches += 1
+        return self._batches
 
     def wait(self, handles: tuple[int, ...]) -> None:
         """Wait for operations; on the main thread the slot is given up until they are done and it may go on."""
@@ -197,7 +204,7 @@ class Link:
                 self._send(Folded(rank=self.rank, op=item.op, results=results))
             else:
                 data = self._library.read(item.result) if item.result is not None else None
-                self._pending[item.handle].deliver(data)
+                self._pending[item.handle].deliver(data, item.blocks)
                 del self._pending[item.handle]
                 self._send(Delivered(rank=self.rank, handle=item.handle))
 

@@ -145,8 +145,11 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def _get_backend(self, device: torch.device) -> ProcessGroup:
         return self
 
-    supports_coalescing = False
     supports_splitting = False
+
+    @property
+    def supports_coalescing(self) -> bool:
+        return self.communicator.coalesces
 
     @property
     def _device_types(self) -> list[torch.device]:
@@ -155,7 +158,8 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def _set_sequence_number_for_group(self) -> None:
         """Numbers count from the group's start anyway."""
 
-    def _get_sequence_number_for_group(self) -> int:
+    @property
+    def posted(self) -> int:
         return self.communicator.posted
 
     def set_timeout(self, timeout: Any) -> None:

@@ -37,7 +37,7 @@ def live(birth: Birth) -> None:
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     random.seed(birth.rank)  # as different from rank to rank as fresh processes are, and the same in every run
     meter = MemoryMeter()
-    substitute(link, setup.world_size)
+    substitute(link, setup.world_size, setup.semantics)
     life = _Life(birth, link, meter)
     try:
         watch(program.marker, life.mark)

@@ -7,9 +7,11 @@ import os
 import sys
 from typing import Any
 
+import torch
 import torch.distributed as dist
 import torch.distributed.distributed_c10d as c10d
 
+from prism.core.events import Noticed
 from prism.gpu.communicator import Communicator
 from prism.gpu.link import Link
 from prism.gpu.store import RankStore
@@ -17,28 +19,88 @@ from prism.gpu.store import RankStore
 FACE_VARIABLE = "PRISM_PROCESS_GROUP"
 """`python` chooses the process group written in Python where the C++ one is there too; for tests and for comparison."""
 
+NCCL_VERSION = (2 << 32) | (28 << 16) | 9
+"""What a CPU build of torch says when it is asked for NCCL's version: that of torch 2.11's CUDA build."""
 
-def substitute(link: Link, world: int) -> None:
-    """From here on every group and every rendezvous of this process is PRISM's.
+
+def substitute(link: Link, world: int, semantics: str) -> None:
+    """From here on every group and every rendezvous of this process is PRISM's."""
+    Substitution(link, world, semantics).install()
+
+
+class Substitution:
+    """What torch calls in the place of its own.
 
     One place for groups: BackendConfig, which every way to make a group passes; what the user asked for stays what
     `dist.get_backend()` says. One place for stores: the function behind the env:// and tcp:// rendezvous.
     """
-    face = _face()
 
-    def create(options: Any, backend_options: Any) -> Any:
-        ranks = tuple(options.global_ranks_in_group) or tuple(range(world))
-        name = str(options.group_id) if options.global_ranks_in_group else "default"
-        return face.group(Communicator(link, name, ranks, options.group_rank, "gloo", face.wrap))
+    def __init__(self, link: Link, world: int, semantics: str) -> None:
+        self._link = link
+        self._world = world
+        self._semantics = semantics
+        self._face = _face()
+        self._asked = "gloo"  # the backend that the program asked for, for the group that is being made
+        self._group: Any = None  # that group, once it is made: a group of two device types is made once
 
-    dist.Backend.register_backend("prism", create, extended_api=True, devices=["cpu"])
-    for name in ("gloo", "nccl", "undefined"):
-        dist.Backend.backend_type_map[name] = dist.ProcessGroup.BackendType.CUSTOM
-    _configure_groups()
-    store = RankStore(link)
-    # By its full name: in torch.distributed the name `rendezvous` is a function, not the module.
-    module: Any = sys.modules["torch.distributed.rendezvous"]
-    module._create_c10d_store = lambda *_, **__: store
+    def install(self) -> None:
+        """Take the places."""
+        dist.Backend.register_backend("prism", self.make_group, extended_api=True, devices=["cpu"])
+        for name in ("gloo", "nccl", "undefined"):
+            dist.Backend.backend_type_map[name] = dist.ProcessGroup.BackendType.CUSTOM
+        plain = c10d.BackendConfig.__init__
+
+        def configure(config: Any, backend: Any) -> None:
+            plain(config, backend)
+            self._begin_group(config)
+
+        c10d.BackendConfig.__init__ = configure  # type: ignore[method-assign]
+        c10d.ProcessGroup._get_sequence_number_for_group = _sequence_number
+        if not hasattr(torch._C, "_nccl_version"):  # torch asks it when it logs an exception of an NCCL group
+            torch._C._nccl_version = lambda: NCCL_VERSION  # type: ignore[attr-defined]
+            torch._C._nccl_version_suffix = lambda: b""  # type: ignore[attr-defined]
+        # In debug mode DETAIL torch compares all calls over a gloo group of its own; that is done here anyway.
+        c10d._create_process_group_wrapper = lambda wrapped_pg, **_: wrapped_pg
+        store = RankStore(self._link)
+        # By its full name: in torch.distributed the name `rendezvous` is a function, not the module.
+        module: Any = sys.modules["torch.distributed.rendezvous"]
+        module._create_c10d_store = lambda *_, **__: store
+
+    def make_group(self, options: Any, backend_options: Any) -> Any:
+        """The backend of a group; torch asks once for each device type."""
+        if self._group is None:
+            default = not options.global_ranks_in_group
+            name = "default" if default else str(options.group_id)
+            ranks = range(self._world) if default else options.global_ranks_in_group
+            backend = self._asked if self._semantics == "auto" else self._semantics
+            if default:
+                self._look_for_leftovers(options.store, backend, options.group_rank)
+            communicator = Communicator(self._link, name, tuple(ranks), options.group_rank, backend, self._face.wrap)
+            self._group = self._face.group(communicator)
+        return self._group
+
+    def _look_for_leftovers(self, store: Any, backend: str, rank: int) -> None:
+        """A second init through the same store finds what the first has left there."""
+        key = f"prism/init/{rank}"
+        if not store.check([key]):
+            store.set(key, "done")
+            return
+        what = "the store still holds what an earlier init_process_group left in it"
+        if backend == "gloo":
+            raise RuntimeError(f"Gloo connectFullMesh failed: {what}, and ranks connect to addresses that are gone")
+        self._link.tell(Noticed(rank=self._link.rank, kind="store_reuse", summary=f"{what}; give each init its own"))
+
+    def _begin_group(self, config: Any) -> None:
+        backends = {device: str(name) for device, name in config.device_backend_map.items()}
+        self._asked = backends.get("cpu") or next(iter(backends.values()), "gloo")
+        self._group = None
+        config.device_backend_map = {device: dist.Backend("prism") for device in {"cpu": 0, **backends}}
+
+
+def _sequence_number(group: Any) -> int:
+    """How many operations this rank has posted on the group; torch itself knows only its own backends' numbers."""
+    number: int = group._get_backend(torch.device("cpu")).posted
+    return number
 
 
 def _face() -> Any:
@@ -49,15 +111,3 @@ def _face() -> Any:
         except ImportError:
             pass  # built for another torch, or not at all: the one in Python does nearly the same
     return importlib.import_module("prism.gpu.python_group")
-
-
-def _configure_groups() -> None:
-    plain = c10d.BackendConfig.__init__
-
-    def configure(self: Any, backend: Any) -> None:
-        plain(self, backend)
-        self.device_backend_map = {device: dist.Backend("prism") for device in {"cpu": 0, **self.device_backend_map}}
-
-    c10d.BackendConfig.__init__ = configure  # type: ignore[method-assign]
-    # With TORCH_DISTRIBUTED_DEBUG=DETAIL torch compares all calls over a gloo group of its own; that is done here anyway.
-    c10d._create_process_group_wrapper = lambda wrapped_pg, **_: wrapped_pg

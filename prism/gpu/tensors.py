@@ -30,10 +30,37 @@ def pack(tensors: Sequence[torch.Tensor], into: memoryview) -> None:
 
 
 def unpack(data: memoryview, into: Sequence[torch.Tensor]) -> None:
-    """Fill the tensors from bytes that lie back to back; autograd does not notice, as with any backend."""
+    """Fill the tensors from bytes that lie back to back; what the bytes do not reach stays as it was.
+
+    Autograd does not notice, as with any backend.
+    """
     at = 0
     for tensor in into:
         size = tensor.numel() * tensor.element_size()
-        if size:
-            tensor.data.copy_(view(data[at : at + size], tensor.dtype).view(tensor.shape))
+        if size <= len(data) - at:
+            if size:
+                tensor.data.copy_(view(data[at : at + size], tensor.dtype).view(tensor.shape))
+        else:
+            _fill_front(tensor, data[at:])
         at += size
+
+
+def unpack_blocks(data: memoryview, blocks: Sequence[int], into: Sequence[torch.Tensor], room: Sequence[int]) -> None:
+    """Fill the tensors' elements from blocks of bytes, each at the start of its room (in elements)."""
+    flat = torch.cat([tensor.data.reshape(-1) for tensor in into])
+    source = target = 0
+    for nbytes, elements in zip(blocks, room, strict=True):
+        _fill_front(flat[target : target + elements], data[source : source + nbytes])
+        source, target = source + nbytes, target + elements
+    at = 0
+    for tensor in into:
+        tensor.data.copy_(flat[at : at + tensor.numel()].view(tensor.shape))
+        at += tensor.numel()
+
+
+def _fill_front(tensor: torch.Tensor, data: memoryview) -> None:
+    came = view(data, tensor.dtype)
+    flat = tensor.data.reshape(-1)
+    flat[: came.numel()].copy_(came)
+    if flat.data_ptr() != tensor.data_ptr():  # it was not contiguous, so this is a copy
+        tensor.data.copy_(flat.view(tensor.shape))

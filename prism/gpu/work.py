@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import torch
 
 from prism.gpu.link import Link
-from prism.gpu.tensors import unpack
+from prism.gpu.tensors import unpack, unpack_blocks
 
 
 class Completion(Protocol):
@@ -31,20 +31,23 @@ class Completion(Protocol):
 class Operation:
     """One posted operation; `outputs` are filled, in order, with the bytes of its result."""
 
-    def __init__(self, link: Link, outputs: Sequence[torch.Tensor], source: int = -1) -> None:
+    def __init__(self, link: Link, outputs: Sequence[torch.Tensor], source: int = -1, room: Sequence[int] = ()) -> None:
         self.outputs = list(outputs)
         self.source = source
+        self.room = room  # elements awaited from each member
         self.handle = 0
         self.batch: Batch | None = None
         self.completion: Completion | None = None  # let go of when done: whoever holds it holds this
         self._link = link
 
-    def deliver(self, result: memoryview | None) -> None:
-        """Copy the result and complete the future."""
+    def deliver(self, result: memoryview | None, blocks: tuple[int, ...] = ()) -> None:
+        """Copy the result (in blocks that do not fill their room, where given) and complete the future."""
         completion = self.completion
         assert completion is not None, f"operation {self.handle} is delivered twice"
         try:
-            if result is not None:
+            if result is not None and blocks:
+                unpack_blocks(result, blocks, self.outputs, self.room)
+            elif result is not None:
                 unpack(result, self.outputs)
         except Exception as error:
             completion.fail(f"{type(error).__name__}: {error}")
@@ -79,7 +82,8 @@ class Batch:
 
     source = -1
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, number: int) -> None:
+        self.number = number
         self.outputs: list[torch.Tensor] = []
         self.completion: Completion | None = None
         self._link = link

@@ -99,6 +99,8 @@ class Worker:
         self._setup: Setup | None = None
         self._stage = 0
         self._torch = ""
+        self._imported: tuple[tuple[str, ...], dict[str, str]] | None = None
+        self._reading: asyncio.Task[None] | None = None
         self._zygote: socket.socket | None = None
         self._zygote_pid: asyncio.subprocess.Process | None = None
         self._events: list[AnyEvent] = []
@@ -108,19 +110,12 @@ class Worker:
         """Serve until the coordinator says goodbye or goes away."""
         server = await self._loop.create_unix_server(lambda: RankLine(self), path=str(self._socket))
         os.chmod(self._socket, 0o600)
-        reading: asyncio.Task[None] | None = None
         try:
             self._channel.send(Hello(worker=self._name, pid=os.getpid()))
             while True:
                 match await self._channel.recv():
                     case Setup() as setup:
-                        self._setup = setup
-                        self._stage += 1
-                        if reading is None:
-                            await self._start_zygote(setup)
-                            reading = asyncio.ensure_future(self._read_zygote())
-                        elif self._torch:
-                            self._channel.send(Prepared(torch=self._torch))
+                        await self._set_up(setup)
                     case Order(instructions=instructions):
                         for instruction in instructions:
                             self._obey(instruction)
@@ -129,8 +124,6 @@ class Worker:
         except ConnectionClosed:
             return
         finally:
-            if reading is not None:
-                reading.cancel()
             server.close()
             await self._end_zygote()
 
@@ -206,6 +199,19 @@ class Worker:
 
     # -- the fork server ---------------------------------------------------------------------------------------------
 
+    async def _set_up(self, setup: Setup) -> None:
+        """Begin a stage; the fork server stays if what it has imported serves this program too."""
+        self._setup = setup
+        self._stage += 1
+        wanted = (setup.program.preload, setup.program.env if setup.program.preload else {})
+        if wanted == self._imported and self._torch:
+            self._channel.send(Prepared(torch=self._torch))
+            return
+        await self._end_zygote()
+        self._imported = wanted
+        await self._start_zygote(setup)
+        self._reading = asyncio.ensure_future(self._read_zygote())
+
     async def _start_zygote(self, setup: Setup) -> None:
         ours, theirs = socket.socketpair()
         environment = {
@@ -254,8 +260,9 @@ class Worker:
         self.report(Exited(rank=rank, code=code))
 
     async def _end_zygote(self) -> None:
-        if self._zygote is None or self._zygote_pid is None:
+        if self._zygote is None or self._zygote_pid is None or self._reading is None:
             return
+        self._reading.cancel()
         for rank in list(self._pids):
             self._kill(rank)
         self._zygote.close()
@@ -264,6 +271,7 @@ class Worker:
         except TimeoutError:
             self._zygote_pid.kill()
             await self._zygote_pid.wait()
+        self._torch = ""
 
 
 def _is_waiting(pid: int) -> bool:

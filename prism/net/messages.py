@@ -54,9 +54,10 @@ class Setup(Message, frozen=True):
     program: Program
     world_size: int
     ranks_per_node: int
-    scratch: str
+    semantics: str
     payloads: str
     logs: str
+    scratch: str = ""  # filled in by the crew, which owns it
     iterations: int = 0  # end each rank after so many; 0: when its program ends
     keep_logs: bool = False  # a later stage leaves the first one's logs as they are
 

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 AVAILABLE: dict[str, tuple[object, ...]] = {
     "fold": (None,),
-    "semantics": ("auto", "gloo"),
     "devices.kind": ("auto", "cpu"),
     "devices.present_as": (None,),
     "devices.memory": (None,),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from prism.core.diagnosis import Diagnosis
 from prism.core.events import (
     AnyEvent,
     AnyInstruction,
@@ -26,6 +27,7 @@ from prism.core.world import World
 
 MS = 1_000_000  # ns
 SECOND = 1000 * MS
+RESULT = Ref("result", 0, 16)
 
 
 def call(kind: OpKind, count: int = 4, **fields: object) -> Call:
@@ -113,6 +115,30 @@ def on_stage(size: int, hang_after: int = 60 * SECOND) -> Stage:
     stage = Stage(size, hang_after=hang_after)
     stage.up()
     return stage
+
+
+def reduced(stage: Stage, *ranks: int) -> list[AnyInstruction]:
+    """These ranks post an all_reduce as their first operation, one after the other."""
+    return stage.hear(*(posted(rank, 1, all_reduce(), payload=bytes_of(rank, 1)) for rank in ranks))
+
+
+def blocked(
+    stage: Stage, rank: int, handle: int, of: Call | None = None, group: str = "default", line: int = 1
+) -> list[AnyInstruction]:
+    """The rank posts an operation and waits for it, at `train.py:line`."""
+    site = f"train.py:{line}"
+    return stage.hear(posted(rank, handle, of, group, site=site), waited(rank, handle, site=site))
+
+
+def make_groups(stage: Stage, *groups: tuple[str, tuple[int, ...]]) -> None:
+    """Groups beside the default one, made by all their members."""
+    stage.hear(*(joined(rank, ranks, name) for name, ranks in groups for rank in ranks))
+
+
+def diagnosis(stage: Stage) -> Diagnosis:
+    """The verdict on a run that was given up."""
+    assert stage.world.diagnosis is not None, "the run goes on"
+    return stage.world.diagnosis
 
 
 def _plain(instructions: Sequence[AnyInstruction]) -> list[AnyInstruction]:

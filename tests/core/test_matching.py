@@ -184,11 +184,18 @@ def _all(first: Call, *others: Call) -> list[Call]:
 
 DISAGREED = {
     "kind": (_all(all_reduce(), barrier()), "operation: rank 0 has all_reduce, rank 1 has barrier"),
+    "kind, where others tell sizes": (
+        _all(call(OpKind.ALL_TO_ALL, 3, send=(1, 1, 1), recv=(1, 1, 1)), all_reduce()),
+        "operation: rank 0 has all_to_all, rank 1 has all_reduce",
+    ),
     "dtype": (
         _all(call(OpKind.BROADCAST, root=0), Call(OpKind.BROADCAST, "bfloat16", 4, root=0)),
         "dtype: rank 0 has float32, rank 1 has bfloat16",
     ),
-    "reduction": (_all(all_reduce(), call(OpKind.ALL_REDUCE, reduce="max")), "reduction: rank 0 has sum, rank 1 has max"),
+    "reduction": (
+        _all(all_reduce(), call(OpKind.ALL_REDUCE, reduce="max")),
+        "reduction: rank 0 has sum, rank 1 has max",
+    ),
     "root": (_all(call(OpKind.BROADCAST, root=0), call(OpKind.BROADCAST, root=1)), "root: rank 0 has 0, rank 1 has 1"),
     "elements": (_all(all_reduce(4), all_reduce(5)), "elements: rank 0 has 4, rank 1 has 5"),
     "sizes": (
@@ -226,9 +233,9 @@ def test_members_that_disagree(calls: list[Call], text: str) -> None:
 
 def test_sides_of_a_message_that_disagree() -> None:
     m = matcher()
-    post(m, 1, recv(source=0, count=5))
-    op = post(m, 0, send(to=1, count=4))
-    assert op.broken == "message from rank 0 to rank 1: 4 x float32 are sent, 5 x float32 are awaited"
+    post(m, 1, recv(source=0, count=4))
+    op = post(m, 0, send(to=1, count=5))
+    assert op.broken == "message from rank 0 to rank 1: 5 x float32 are sent, 4 x float32 are awaited"
 
 
 def test_the_first_broken_operation_is_the_one_that_is_told() -> None:

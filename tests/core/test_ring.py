@@ -39,9 +39,13 @@ def test_all_chunks_but_the_last_begin_on_aligned_bytes(count: int, itemsize: in
         # One element short of a full loop: the last loop's rule, and it gives a full chunk again.
         (2 * FULL - 1, 2, [(0, FULL, 0), (FULL, 2 * FULL - 1, 1)]),
         # A full loop, then what is left over two ranks.
-        (2 * FULL + 9, 2, [(0, FULL, 0), (FULL, 2 * FULL, 1), (2 * FULL, 2 * FULL + 8, 0), (2 * FULL + 8, 2 * FULL + 9, 1)]),
+        (
+            2 * FULL + 9,
+            2,
+            [(0, FULL, 0), (FULL, 2 * FULL, 1), (2 * FULL, 2 * FULL + 8, 0), (2 * FULL + 8, 2 * FULL + 9, 1)],
+        ),
     ],
-)  # fmt: skip
+)
 def test_chunks_of_float32(count: int, size: int, expected: list[tuple[int, int, int]]) -> None:
     assert list(chunks(count, 4, size)) == expected
 

@@ -2,43 +2,29 @@
 
 from __future__ import annotations
 
-import pytest
-
 from prism.core.events import (
     Answer,
     Deliver,
-    Delivered,
     Exited,
     Finished,
     Fold,
     Folded,
-    Interrupted,
-    Kill,
     Launch,
     Leave,
-    Lost,
     Marked,
     Polled,
-    Probe,
-    Probed,
-    Raised,
     Ref,
     Release,
-    Resume,
     Run,
-    Suspend,
-    Suspended,
-    Ticked,
 )
 from prism.core.exchange import Capture
 from prism.core.graph import OpKind
 from prism.core.record import MarkStep, PostStep, WaitStep
-from prism.core.world import QUANTUM, World
+from prism.core.world import World
 from tests.core.actors import (
-    MS,
+    RESULT,
     SECOND,
     Stage,
-    all_reduce,
     asked,
     barrier,
     bytes_of,
@@ -47,21 +33,15 @@ from tests.core.actors import (
     launched,
     on_stage,
     posted,
+    reduced,
     waited,
 )
 
-RESULT = Ref("result", 0, 16)
 
-
-def reduced(stage: Stage, *ranks: int, handle: int = 1) -> list:
-    """These ranks post an all_reduce, one after the other."""
-    return stage.hear(*(posted(r, handle, all_reduce(), payload=bytes_of(r, handle)) for r in ranks))
-
-
-def fold(rank: int, op: int = 0, size: int = 2, handle: int = 1) -> Fold:
-    """The order to sum an all_reduce."""
-    inputs = tuple(bytes_of(r, handle) for r in range(size))
-    return Fold(rank=rank, op=op, kind=OpKind.ALL_REDUCE, dtype="float32", reduce="sum", root=-1, inputs=inputs)
+def fold(rank: int, size: int = 2) -> Fold:
+    """The order to sum the first all_reduce."""
+    inputs = tuple(bytes_of(r, 1) for r in range(size))
+    return Fold(rank=rank, op=0, kind=OpKind.ALL_REDUCE, dtype="float32", reduce="sum", root=-1, inputs=inputs)
 
 
 class TestSlots:
@@ -278,165 +258,6 @@ class TestStore:
         assert stage.hear(asked(1, "set", "key")) == [Answer(rank=1)]
 
 
-class TestQuantum:
-    def silent(self) -> Stage:
-        """Rank 0 has the only slot and says nothing for a quantum; rank 1 waits for the slot."""
-        stage = Stage(2, slots=1)
-        stage.up(0)
-        assert stage.pass_time(QUANTUM - 1) == []
-        assert stage.pass_time(1) == [Probe(rank=0)]
-        return stage
-
-    def test_a_silent_rank_is_looked_at_once(self) -> None:
-        assert self.silent().pass_time(QUANTUM) == []
-
-    def test_a_silent_rank_is_stopped_for_others(self) -> None:
-        stage = self.silent()
-        assert stage.hear(Probed(rank=0, waiting=False)) == [Suspend(rank=0)]
-        assert stage.hear(Suspended(rank=0)) == [Launch(rank=1)]
-        stage.up(1)
-        assert stage.hear(Finished(rank=1, code=0)) == [Leave(rank=1), Resume(rank=0)]
-        assert stage.states() == ["running", "finishing"]
-
-    def test_a_silent_rank_goes_on_where_nobody_waits(self) -> None:
-        stage = on_stage(1)
-        stage.pass_time(QUANTUM)
-        assert stage.hear(Probed(rank=0, waiting=False)) == []
-
-    def test_a_rank_that_speaks_is_left_alone(self) -> None:
-        stage = Stage(2, slots=1)
-        stage.up(0)
-        stage.now += QUANTUM // 2
-        stage.hear(posted(0, 1))
-        assert stage.pass_time(QUANTUM // 2) == []
-
-    def test_a_rank_that_blocked_before_it_was_stopped_is_woken_but_gets_no_slot(self) -> None:
-        stage = self.silent()
-        stage.hear(Probed(rank=0, waiting=False))
-        assert stage.hear(posted(0, 1), waited(0, 1)) == [Launch(rank=1)]
-        assert stage.hear(Suspended(rank=0)) == [Resume(rank=0)]
-        assert stage.states() == ["blocked", "launching"]
-
-    def test_a_rank_that_finished_before_it_was_stopped_is_woken_to_leave(self) -> None:
-        stage = self.silent()
-        stage.hear(Probed(rank=0, waiting=False))
-        assert stage.hear(Finished(rank=0, code=0)) == [Leave(rank=0), Launch(rank=1)]
-        assert stage.hear(Suspended(rank=0)) == [Resume(rank=0)]
-
-    def test_a_rank_that_got_a_slot_back_before_it_was_stopped_gets_in_line_again(self) -> None:
-        stage = self.silent()
-        stage.hear(Probed(rank=0, waiting=False), posted(0, 1), waited(0, 1))
-        stage.up(1)
-        assert stage.hear(posted(1, 1), posted(1, 2), waited(1, 2))[-1] == Run(rank=0)
-        assert stage.hear(Suspended(rank=0)) == [Resume(rank=0)]
-        assert stage.states() == ["running", "blocked"]
-
-    def test_a_rank_with_a_sum_to_do_is_not_stopped(self) -> None:
-        stage = Stage(3, slots=2)
-        stage.up(0, 1)
-        stage.hear(joined(0, (0, 1), "pair"), joined(1, (0, 1), "pair"))
-        stage.pass_time(QUANTUM)
-        assert stage.hear(Probed(rank=1, waiting=False)) == [Suspend(rank=1)]
-        stage.hear(posted(0, 1, all_reduce(), "pair"), posted(1, 1, all_reduce(), "pair"))
-        assert stage.hear(Suspended(rank=1)) == [Resume(rank=1)]
-        assert stage.states() == ["running", "running", "new"]
-
-    def test_a_rank_that_died_before_it_was_stopped_stays_dead(self) -> None:
-        stage = self.silent()
-        stage.hear(Probed(rank=0, waiting=False), Exited(rank=0, code=0))
-        assert stage.hear(Suspended(rank=0)) == []
-
-    @pytest.mark.parametrize("action", ["add", "count", "compare_set"])
-    def test_a_rank_that_polls_by_any_store_call_makes_room(self, action: str) -> None:
-        stage = Stage(2, slots=1)
-        stage.up(0)
-        told = []
-        for _ in range(4):
-            stage.now += QUANTUM // 2
-            told += stage.hear(asked(0, action, "key"), Ticked(rank=-1))
-        assert Probe(rank=0) in told
-
-
-class TestEndings:
-    def test_a_rank_that_raised_waits_for_others_to_come_to_rest(self) -> None:
-        stage = on_stage(2)
-        assert stage.hear(Raised(rank=0, error="ValueError: no", traceback="...", site="a.py:3")) == []
-        assert stage.pass_time(400 * MS) == [Probe(rank=0), Probe(rank=1)]
-        assert stage.pass_time(100 * MS) == [Kill(rank=0), Kill(rank=1)]
-
-    def test_a_rank_that_raised_ends_the_run_once_all_others_are_blocked(self) -> None:
-        stage = on_stage(2)
-        stage.hear(Raised(rank=0, error="ValueError: no", traceback="..."))
-        assert stage.hear(posted(1, 1), waited(1, 1)) == [Kill(rank=0), Kill(rank=1)]
-
-    def test_the_run_is_over_when_all_have_ended(self) -> None:
-        stage = on_stage(2)
-        stage.hear(*(event(r) for r in range(2) for event in (_finished, _exited)))
-        assert (stage.world.over, stage.world.alive, stage.world.diagnosis) == (True, False, None)
-
-    @pytest.mark.parametrize(("code", "failed"), [(0, []), (3, [0])])
-    def test_the_exit_code_of_the_program_decides(self, code: int, failed: list[int]) -> None:
-        stage = on_stage(2)
-        stage.hear(Finished(rank=0, code=code))
-        assert list(stage.world.failed) == failed
-        assert stage.world.ranks[0].code == code
-
-    @pytest.mark.parametrize(("code", "failed"), [(0, []), (1, [0]), (-11, [0])])
-    def test_a_process_that_ends_without_a_word_is_judged_by_its_exit_code(self, code: int, failed: list[int]) -> None:
-        stage = on_stage(2)
-        stage.hear(Exited(rank=0, code=code))
-        assert list(stage.world.failed) == failed
-
-    def test_the_peak_of_memory_is_kept(self) -> None:
-        stage = on_stage(1)
-        stage.hear(Finished(rank=0, code=0, peak_bytes=512))
-        assert stage.world.ranks[0].peak_bytes == 512
-
-    def test_late_endings_of_a_rank_that_is_gone_change_nothing(self) -> None:
-        stage = on_stage(3)
-        reduced(stage, 0, 1, 2)
-        stage.hear(Folded(rank=2, op=0, results=(RESULT,)), Lost(rank=2, reason="worker-1 was lost"))
-        late = (Delivered(rank=2, handle=1), Probed(rank=2, waiting=False), Suspended(rank=2), Exited(rank=2, code=-9))
-        assert stage.hear(*late) == []
-        assert stage.states() == ["running", "running", "ended"]
-
-    def test_a_rank_may_be_lost_before_it_was_started(self) -> None:
-        stage = Stage(2, slots=1)
-        stage.hear(Lost(rank=1, reason="worker-1 was lost"))
-        assert stage.states() == ["launching", "ended"]
-
-    def test_an_interruption_kills_whoever_has_a_process(self) -> None:
-        stage = Stage(3, slots=2)
-        stage.up(0, 1)
-        assert stage.hear(Interrupted(rank=-1)) == [Kill(rank=0), Kill(rank=1)]
-        assert stage.hear(Interrupted(rank=-1)) == []
-        assert (stage.world.over, stage.world.interrupted, stage.world.diagnosis) == (True, True, None)
-
-    def test_after_the_end_only_endings_count(self) -> None:
-        stage = on_stage(2)
-        stage.hear(Interrupted(rank=-1))
-        assert stage.hear(posted(0, 1), posted(1, 1), Exited(rank=0, code=-9), Exited(rank=1, code=-9)) == []
-        assert not stage.world.alive
-
-    def test_a_rank_that_starts_after_the_end_is_killed(self) -> None:
-        stage = Stage(1)
-        assert stage.hear(Interrupted(rank=-1)) == [Kill(rank=0)]  # in vain, where the process is not made yet
-        assert stage.hear(launched(0)) == [Kill(rank=0)]
-
-    def test_the_event_that_ends_the_run_starts_nobody(self) -> None:
-        stage = Stage(3, slots=1)
-        stage.up(0)
-        stage.hear(posted(0, 1), waited(0, 1))
-        stage.up(1)
-        assert stage.hear(Exited(rank=1, code=0)) == [Kill(rank=0)]
-        assert stage.states() == ["blocked", "ended", "new"]
-
-    def test_a_rank_that_finished_keeps_its_exit_code_when_it_is_killed(self) -> None:
-        stage = on_stage(2)
-        stage.hear(Finished(rank=0, code=0), Interrupted(rank=-1), Exited(rank=0, code=-9), Exited(rank=1, code=-9))
-        assert [rank.code for rank in stage.world.ranks.values()] == [0, -9]
-
-
 class TestThreads:
     """Threads other than the main one may call the store at any time."""
 
@@ -457,11 +278,3 @@ def test_every_instruction_names_the_event_that_led_to_it() -> None:
     assert world.start() == [Launch(rank=0, cause=0)]
     world.handle(launched(0))
     assert world.handle(Finished(rank=0, code=0)) == [Leave(rank=0, cause=2), Launch(rank=1, cause=2)]
-
-
-def _finished(rank: int) -> Finished:
-    return Finished(rank=rank, code=0)
-
-
-def _exited(rank: int) -> Exited:
-    return Exited(rank=rank, code=0)

@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 
 dist.init_process_group("gloo")
-dist.barrier()
+dist.barrier()  # site B
 if dist.get_rank() == 1:
     match sys.argv[1]:
         case "kill":

@@ -1,0 +1,64 @@
+"""Random programs in random orders on random numbers of slots: what holds for all of them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from prism.core.events import Deliver
+from tests.core.random_programs import random_programs, skip_one_post
+from tests.core.simulation import Post, Program, Simulation
+
+SEEDS = range(100)
+
+
+def act_out(seed: int, programs: list[Program], deadly: bool = False) -> Simulation:
+    simulation = Simulation(programs, random.Random(seed).randint(1, len(programs)), seed, deadly)
+    simulation.run()
+    return simulation
+
+
+def assert_all_went_well(simulation: Simulation) -> None:
+    assert simulation.world.diagnosis is None
+    assert simulation.world.ended == len(simulation.processes)
+    for process in simulation.processes:
+        posted = [step.handle for step in process.program if isinstance(step, Post)]
+        told = [i.handle for i in simulation.told if isinstance(i, Deliver) and i.rank == process.rank]
+        assert process.at == len(process.program)
+        assert sorted(told) == posted
+    assert all(op.done for op in simulation.exchange.matcher.ops)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_programs_that_can_run_end_well(seed: int) -> None:
+    assert_all_went_well(act_out(seed, random_programs(seed, size=2 + seed % 5)))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_programs_that_poll_end_well(seed: int) -> None:
+    assert_all_went_well(act_out(seed, random_programs(seed, size=2 + seed % 5, polls=True)))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_programs_that_wait_unseen_end_well(seed: int) -> None:
+    assert_all_went_well(act_out(seed, random_programs(seed, size=2 + seed % 5, unseen=True)))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_programs_in_which_one_call_is_skipped_get_a_diagnosis(seed: int) -> None:
+    programs = random_programs(seed, size=2 + seed % 5)
+    if not any(isinstance(step, Post) for program in programs for step in program):
+        return
+    simulation = act_out(seed, skip_one_post(programs, seed))
+    assert simulation.world.diagnosis is not None
+    assert simulation.world.diagnosis.kind in ("deadlock", "mismatch")
+    assert not simulation.world.alive
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_ranks_that_are_killed_end_the_run(seed: int) -> None:
+    simulation = act_out(seed, random_programs(seed, size=2 + seed % 5, polls=True), deadly=True)
+    killed = [rank.rank for rank in simulation.world.ranks.values() if rank.code]
+    assert not simulation.world.alive
+    assert (simulation.world.diagnosis is not None) == bool(killed)

@@ -1,0 +1,152 @@
+"""Programs that cannot end well: each ends at once with the diagnosis that names who, where, and in which operation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from prism.core.diagnosis import Diagnosis, LastCommon
+from prism.result import Result
+from tests.running import capture, scenario
+
+PROGRAMS = Path(__file__).with_name("programs")
+
+Standing = tuple[int, str | None, str | None, int | None, str | None]
+"""Where a rank stands: rank, op, group, seq, and the letter of its site."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A program, its argument, and what its diagnosis has to say; the summary must hold all of the words."""
+
+    program: str
+    kind: str
+    standings: list[Standing]
+    words: list[str]
+    argument: str = ""
+    world: int = 3
+    last_common: LastCommon | None = None
+    cycle: list[int] | None = None
+
+
+LEFT: list[Standing] = [
+    (1, None, None, None, "B"),
+    (0, "all_reduce", "default", 2, "A"),
+    (2, "all_reduce", "default", 2, "A"),
+]
+FAILURES = {
+    "an all_reduce is left out": Failure(
+        "skipped_all_reduce.py",
+        "mismatch",
+        [
+            (0, "all_reduce", "default", 2, "A"),
+            (1, "barrier", "default", 2, "B"),
+            (2, "all_reduce", "default", 2, "A"),
+        ],
+        ["operation 2 of group default", "ranks 0, 2 posted all_reduce of 8 x float32", "rank 1 posted barrier"],
+        last_common=LastCommon(op="all_reduce", group="default", seq=1),
+    ),
+    "an all_reduce of a sub-group is left out": Failure(
+        "skipped_in_group.py",
+        "deadlock",
+        [(0, "all_reduce", "1", 2, "A"), (1, "barrier", "default", 1, "B"), (2, "barrier", "default", 1, "B")],
+        ["rank 0 waits in all_reduce, operation 2", "which rank 1 has not posted", "ranks 1-2 wait in barrier"],
+        last_common=LastCommon(op="all_reduce", group="1", seq=1),
+        cycle=[0, 1],
+    ),
+    "sizes differ": Failure(
+        "unequal_elements.py",
+        "mismatch",
+        [
+            (0, "all_reduce", "default", 2, "A"),
+            (1, "all_reduce", "default", 2, "B"),
+            (2, "all_reduce", "default", 2, "B"),
+        ],
+        ["rank 0 posted all_reduce of 14 x float32", "ranks 1-2 posted all_reduce of 15 x float32"],
+        last_common=LastCommon(op="barrier", group="default", seq=1),
+    ),
+    "a rank raises": Failure(
+        "raises.py",
+        "rank_failed",
+        [
+            (2, None, None, None, "B"),
+            (0, "all_reduce", "default", 2, "A"),
+            (1, "all_reduce", "default", 2, "A"),
+        ],
+        ["rank 2 raised ValueError: shard 2 is unreadable", "ranks 0-1 wait in all_reduce"],
+    ),
+    "a rank is killed": Failure("leaves.py", "rank_failed", LEFT, ["rank 1 was killed by SIGKILL"], "kill"),
+    "a rank exits with 3": Failure("leaves.py", "rank_failed", LEFT, ["rank 1 ended with exit code 3"], "exit"),
+    "a rank is gone with 7": Failure("leaves.py", "rank_failed", LEFT, ["rank 1 ended with exit code 7"], "os_exit"),
+    "a rank ends with 0": Failure(
+        "leaves.py",
+        "deadlock",
+        [LEFT[1], LEFT[2], LEFT[0]],
+        ["ranks 0, 2 wait in all_reduce", "which rank 1 has not posted", "rank 1 has ended (exit code 0)"],
+        "return",
+        last_common=LastCommon(op="barrier", group="default", seq=1),
+    ),
+    "both receive first": Failure(
+        "both_receive_first.py",
+        "deadlock",
+        [(0, "recv", "default", None, "A"), (1, "recv", "default", None, "A")],
+        ["rank 0 waits in recv from rank 1", "rank 1 waits in recv from rank 0", "which has no matching send"],
+        world=2,
+        cycle=[0, 1],
+    ),
+    "nobody sets the key": Failure(
+        "missing_key.py",
+        "deadlock",
+        [(0, None, None, None, "A"), (1, "barrier", "default", 1, "B"), (2, "barrier", "default", 1, "B")],
+        ["rank 0 waits for store key", "never", "ranks 1-2 wait in barrier"],
+    ),
+}
+
+
+def diagnose(failure: Failure, slots: int, out: Path) -> Diagnosis:
+    """Capture the program and return the diagnosis that its result.json holds."""
+    arguments = (failure.argument,) if failure.argument else ()
+    run = capture(scenario(PROGRAMS / failure.program, arguments, failure.world, slots), out)
+    written = Result.load(out / "result.json")
+    assert written == run.result
+    assert (written.status, written.stages["capture"].status, run.graph) == ("failed", "failed", None)
+    assert written.diagnosis is not None
+    return written.diagnosis
+
+
+def standings(diagnosis: Diagnosis, program: str) -> list[Standing]:
+    """Where the ranks stand, in the order of the diagnosis, with call sites as the letters in the program's source."""
+    letters = {
+        f"{program}:{number}": line.rpartition("# site ")[2]
+        for number, line in enumerate((PROGRAMS / program).read_text().splitlines(), 1)
+        if "# site " in line
+    }
+    return [(r.rank, r.op, r.group, r.seq, letters.get(r.callsite or "")) for r in diagnosis.ranks]
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+@pytest.mark.parametrize("failure", FAILURES.values(), ids=list(FAILURES))
+def test_the_diagnosis_names_who_where_and_what(failure: Failure, slots: int, tmp_path: Path) -> None:
+    found = diagnose(failure, slots, tmp_path / "out")
+    assert (found.kind, standings(found, failure.program)) == (failure.kind, failure.standings)
+    assert [word for word in failure.words if word not in found.summary] == []
+    assert found.cycle == failure.cycle
+    if failure.kind != "rank_failed":
+        assert found.last_common == failure.last_common
+
+
+def test_an_exception_comes_with_its_traceback_first(tmp_path: Path) -> None:
+    found = diagnose(FAILURES["a rank raises"], 2, tmp_path / "out")
+    traceback = found.ranks[0].traceback or ""
+    assert traceback.startswith("Traceback (most recent call last):\n")
+    assert traceback.endswith("ValueError: shard 2 is unreadable\n")
+    assert [rank.traceback for rank in found.ranks[1:]] == [None, None]
+    assert traceback in (tmp_path / "out" / "ranks" / "2.log").read_text()
+
+
+def test_a_diagnosis_does_not_depend_on_who_came_first(tmp_path: Path) -> None:
+    found = [diagnose(FAILURES["sizes differ"], slots, tmp_path / f"{slots}") for slots in (1, 2, 3)]
+    assert len({msgspec.json.encode(diagnosis) for diagnosis in found}) == 1
