@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from prism.core.events import Asked, Folded, Joined, Marked, Posted, Waited
+from prism.core.events import Asked, Folded, Joined, Marked, Posted, StoreCall, Waited
 from prism.core.exchange import Done, Outcome
 from prism.core.matching import CommGroup, Op
 from prism.core.record import MarkStep, PostStep, RankRecord, Step, WaitStep
@@ -16,9 +16,9 @@ from prism.core.warnings import Warnings
 class Diverged(Exception):
     """A rank did something else than what was recorded of it."""
 
-    def __init__(self, rank: int, recorded: Step | None, now: Step) -> None:
-        was = recorded.told() if recorded else "the end of its program"
-        super().__init__(f"rank {rank} does not repeat what was captured: then {was}; now {now.told()}")
+    def __init__(self, rank: int, recorded: Step | None, now: str) -> None:
+        was = recorded.told() if recorded else "nothing more"
+        super().__init__(f"rank {rank} does not repeat what was captured: then {was}; now {now}")
         self.rank = rank
 
 
@@ -44,6 +44,10 @@ class Answers:
     def find(self, rank: int, handle: int) -> Op | None:
         """Nothing is ever open: every post is answered at once."""
 
+    def missing(self, request: StoreCall) -> list[str]:
+        """Nobody waits for the store here."""
+        return []
+
     def members(self, rank: int, group: str) -> tuple[int, ...]:
         """Nobody waits for members of a group here."""
         return ()
@@ -67,7 +71,7 @@ class Answers:
         step = PostStep(event.group, event.handle, event.call, event.site)
         recorded = self._next(event.rank, step, event.compute)
         if not isinstance(recorded, PostStep) or (recorded.group, recorded.call) != (step.group, step.call):
-            raise Diverged(event.rank, recorded, step)
+            raise Diverged(event.rank, recorded, step.told())
         return [Done(event.rank, event.handle, recorded.result, recorded.blocks)]
 
     def folded(self, event: Folded) -> list[Outcome]:
@@ -77,24 +81,24 @@ class Answers:
         step = WaitStep(event.handles, event.site)
         recorded = self._next(event.rank, step, event.compute)
         if not isinstance(recorded, WaitStep) or recorded.handles != step.handles:
-            raise Diverged(event.rank, recorded, step)
+            raise Diverged(event.rank, recorded, step.told())
 
     def mark(self, event: Marked) -> None:
         recorded = self._next(event.rank, MarkStep(), event.compute)
         if not isinstance(recorded, MarkStep):
-            raise Diverged(event.rank, recorded, MarkStep())
+            raise Diverged(event.rank, recorded, MarkStep().told())
 
     def ask(self, event: Asked) -> Reply | None:
         walk = self._walks[event.rank]
+        if walk.reply == len(walk.record.replies):
+            raise Diverged(event.rank, None, f"a {event.request.action} of the store at {event.site or '?'}")
         walk.reply += 1
-        if walk.reply > len(walk.record.replies):
-            return Reply(present=False)
         return walk.record.replies[walk.reply - 1]
 
     def _next(self, rank: int, now: Step, compute: int) -> Step:
         walk = self._walks[rank]
         if walk.step == len(walk.record.steps):
-            raise Diverged(rank, None, now)
+            raise Diverged(rank, None, now.told())
         walk.durations.append(compute)
         walk.step += 1
         return walk.record.steps[walk.step - 1]

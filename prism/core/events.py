@@ -113,9 +113,11 @@ class Polled(Event, frozen=True):
 
 
 class Asked(Event, frozen=True):
-    """The rank called the store and goes on after an Answer."""
+    """The rank called the store and goes on after an Answer; not `main`: another thread did, and the rank goes on."""
 
     request: StoreCall
+    number: int = 0  # the rank's own number for the call
+    main: bool = True
     site: str = ""
 
 
@@ -177,12 +179,6 @@ class Probed(Event, frozen=True):
     waiting: bool
 
 
-class Lost(Event, frozen=True):
-    """A worker is gone and this rank with it."""
-
-    reason: str
-
-
 class Ticked(Event, frozen=True):
     """Time passed (`rank` is -1)."""
 
@@ -193,7 +189,7 @@ class Interrupted(Event, frozen=True):
 
 AnyEvent = (
     Launched | Joined | Posted | Waited | Polled | Asked | Marked | Folded | Delivered | Noticed | Raised | Finished
-    | Exited | Suspended | Probed | Lost | Ticked | Interrupted
+    | Exited | Suspended | Probed | Ticked | Interrupted
 )  # fmt: skip
 
 
@@ -233,11 +229,13 @@ class Fold(Instruction, frozen=True):
 
 
 class Answer(Instruction, frozen=True):
-    """The store's reply; `present` is false for a key that is not there."""
+    """The store's reply to a call of the rank; `present` is false for a key that is not there."""
 
+    call: int
     value: bytes = b""
     number: int = 0
     present: bool = True
+    error: str = ""
 
 
 class Release(Instruction, frozen=True):

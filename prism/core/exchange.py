@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from prism.core.events import Asked, Folded, Joined, Marked, Posted, Ref, Waited
+from prism.core.events import Asked, Folded, Joined, Marked, Posted, Ref, StoreCall, Waited
 from prism.core.graph import ITEMSIZE, OpKind
 from prism.core.matching import SELF_CONTAINED, CommGroup, Matcher, Op
 from prism.core.ordering import crossed_operations
@@ -73,6 +73,9 @@ class Exchange(Protocol):
     def ask(self, event: Asked) -> Reply | None:
         """The store's reply, or None while a key is missing."""
 
+    def missing(self, request: StoreCall) -> list[str]:
+        """The keys that a call of the store waits for."""
+
     def find(self, rank: int, handle: int) -> Op | None:
         """The operation a post belongs to; None for a message whose other side is not there."""
 
@@ -105,6 +108,9 @@ class Capture:
 
     def find(self, rank: int, handle: int) -> Op | None:
         return self._ops.get((rank, handle))
+
+    def missing(self, request: StoreCall) -> list[str]:
+        return self.store.missing(request)
 
     def members(self, rank: int, group: str) -> tuple[int, ...]:
         return self.matcher.of(rank, group).ranks
@@ -156,6 +162,9 @@ class Capture:
 
     def conclude(self) -> None:
         """Look over what the ranks did once all of them are through, for warnings that only the whole shows."""
+        for (rank, _), step in self._steps.items():
+            text = f"{step.call.name} on group {step.group}, posted at {step.site or '?'}, never completed"
+            self.warnings.add("pending_at_destroy", text, rank)
         crossed = crossed_operations(self.records, self.matcher)
         if crossed:
             told = "; then ".join(f"{op.call.name} of group {op.group.name} at {_site(op)}" for op in crossed)

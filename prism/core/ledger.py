@@ -10,7 +10,7 @@ from collections import defaultdict
 
 
 class Ledger:
-    """Open instructions of each rank, by what they are (fold, deliver, probe) and a number."""
+    """Open instructions of each rank, by what they are (fold, deliver, probe, suspend) and a number."""
 
     def __init__(self) -> None:
         self._open: defaultdict[int, dict[tuple[str, int], None]] = defaultdict(dict)
@@ -21,11 +21,14 @@ class Ledger:
 
     def close(self, what: str, rank: int, number: int = 0) -> bool:
         """Its ending was heard; false if it was not open (a late ending of something cancelled)."""
-        return self._open[rank].pop((what, number), self) is None
+        was_open = (what, number) in self._open[rank]
+        if was_open:
+            del self._open[rank][what, number]
+        return was_open
 
     def busy(self, rank: int) -> bool:
-        """Whether the rank has been told something whose ending is still to come."""
-        return bool(self._open[rank])
+        """Whether the rank has been given something to do whose ending is still to come; a look at it is none."""
+        return any(what in ("fold", "deliver") for what, _ in self._open[rank])
 
     def of(self, what: str, rank: int) -> list[int]:
         """The numbers that are open for a rank, oldest first."""

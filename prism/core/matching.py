@@ -171,10 +171,6 @@ class Matcher:
         done = [op for op in self._collectives[group.index] if op.ready]
         return done[-1] if done else None
 
-    def unmatched(self, group: CommGroup) -> list[Post]:
-        """Messages posted on the group whose other side has not come."""
-        return [post for _, _, post in self._open[group.index]]
-
     def _collective(self, group: CommGroup, post: Post) -> Op:
         member = group.member(post.rank)
         seq = self._posted[group.index, member]
@@ -184,7 +180,8 @@ class Matcher:
             line.append(self._new(group, seq, group.ranks, ()))
         op = line[seq]
         op.posts[member] = post
-        self._check(op, _disagreement(op, post) or (self._size_disagreement(op) if op.complete else ""))
+        first = next(iter(op.posts.values()))
+        self._check(op, op.broken or _differs(first, post) or (self._size_disagreement(op) if op.complete else ""))
         return op
 
     def _message(self, group: CommGroup, post: Post) -> Op | None:
@@ -227,6 +224,8 @@ class Matcher:
     def _size_disagreement(self, op: Op) -> str:
         """What members await from each other is what the others send."""
         posts = [op.posts[m] for m in range(len(op.members))]
+        if op.call.kind is OpKind.SCATTER:
+            return _scatter_disagreement(posts, posts[op.call.root])
         for receiver, post in enumerate(posts):
             for sender, awaited in enumerate(post.call.recv):
                 other = posts[sender]
@@ -266,9 +265,14 @@ class Matcher:
         return op
 
 
-def _disagreement(op: Op, post: Post) -> str:
-    """A collective's members name the same operation, type, reduction and root, and (where they must) the same size."""
-    first = next(iter(op.posts.values()))
+def disagreement(op: Op) -> str:
+    """In what the members of a broken operation disagree, told by rank and not by who came first."""
+    first, *others = (op.posts[member] for member in sorted(op.posts))
+    return next((text for post in others if (text := _differs(first, post))), op.broken)
+
+
+def _differs(first: Post, post: Post) -> str:
+    """Two members name the same operation, type, reduction and root, and (where they must) the same size."""
     theirs, ours = first.call, post.call
     told: list[tuple[str, object, object]] = [
         ("operation", theirs.name, ours.name),
@@ -280,7 +284,19 @@ def _disagreement(op: Op, post: Post) -> str:
         told.append(("elements", theirs.count, ours.count))
     if ours.kind is OpKind.REDUCE_SCATTER:
         told.append(("sizes", list(theirs.send), list(ours.send)))
+    if ours.kind is OpKind.SEND_RECV:
+        return ""  # two sides of a message differ by nature
     for what, a, b in told:
         if a != b:
             return f"{what}: rank {first.rank} has {a}, rank {post.rank} has {b}"
+    return ""
+
+
+def _scatter_disagreement(posts: list[Post], root: Post) -> str:
+    for post in posts:
+        if post is not root and post.call.count * len(posts) != root.call.count:
+            return (
+                f"elements: rank {root.rank} scatters {root.call.count} over {len(posts)} ranks, "
+                f"rank {post.rank} awaits {post.call.count}"
+            )
     return ""

@@ -22,14 +22,14 @@ class Rank:
     open: dict[int, Posted] = field(default_factory=dict)  # posted and not done, by handle
     awaits: tuple[int, ...] = ()  # handles it is blocked on
     asks: StoreCall | None = None  # store call it is blocked on
+    call: int = 0  # its number for that call
     reply: Reply | None = None  # what it gets with its next slot, instead of a bare Run
-    heard: int = 0  # ns: when it last said something, or got a slot
-    spoke: int = 0  # ns: when it last did more than poll
-    polled: tuple[int, StoreCall | None] | None = None  # what it asks for again and again: a handle, or a store call
-    polls: int = 0  # how often in a row
+    since: int = 0  # ns: when it got its slot, or last did something in it
+    idle: int = 0  # ns in earlier slots in which it did nothing
     site: str = ""  # the last line of the program it was seen at
+    polled: int = 0  # the handle that it asks for again and again; 0 for a key of the store
+    polls: int = 0  # how often in a row
     idle_probes: int = 0  # looks in a row at which its main thread slept on an unfinished operation
-    suspending: bool = False
     code: int | None = None  # how its program or process ended
     error: str = ""
     traceback: str = ""
@@ -45,6 +45,10 @@ class Rank:
         self.state = step(before, trigger, f"rank {self.rank}: {'; '.join(self.story) or 'nothing before'}")
         self.story.append(f"#{cause} {trigger.value}: {before.value} -> {self.state.value}")
         return before
+
+    def idle_for(self, now: int) -> int:
+        """For how long it has had a slot and neither posted nor waited nor ended, in ns."""
+        return self.idle + (now - self.since if self.state is State.RUNNING else 0)
 
     @property
     def alive(self) -> bool:

@@ -13,7 +13,8 @@ class Slots:
         self.free = count
         self._line = deque(ranks)
 
-    def __len__(self) -> int:
+    @property
+    def waiting(self) -> int:
         """How many ranks wait for a slot."""
         return len(self._line)
 

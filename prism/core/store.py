@@ -13,6 +13,7 @@ class Reply(NamedTuple):
     value: bytes = b""
     number: int = 0
     present: bool = True
+    error: str = ""  # what the caller raises
 
 
 class Store:
@@ -56,7 +57,10 @@ class Store:
         return all(key in self._values for key in keys)
 
     def _add(self, key: str, amount: int) -> Reply:
-        number = int(self._values.get(key, b"0")) + amount
+        try:
+            number = int(self._values.get(key, b"0")) + amount
+        except ValueError:
+            return Reply(error=f"store key {key!r} holds {self._values[key]!r}, to which nothing can be added")
         self._values[key] = str(number).encode()
         return Reply(number=number)
 

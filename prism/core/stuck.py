@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from prism.core.ranks import Rank
 from prism.core.situation import Situation
@@ -17,74 +17,96 @@ from prism.core.states import State
 
 SURE_PROBES = 5
 """Looks in a row that must find a rank asleep on an unfinished operation before it counts as blocked."""
+SURE_POLLS = 1000
+"""Failed polls in a row, with nothing done in between, after which a rank counts as waiting for what it polls."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Need:
-    """Something ranks wait for: it comes if all of `of` can act, or (with `one_is_enough`) any of them."""
+    """Something that ranks wait for: it comes once all of `of` can act, or (with `one_is_enough`) any of them."""
 
-    of: tuple[int, ...]
+    of: Sequence[int]
     one_is_enough: bool = False
+    waiters: list[int] = field(default_factory=list)
 
 
 def stuck_ranks(seen: Situation) -> list[int]:
-    """The ranks that can never go on, ascending."""
-    waiting = {r.rank: needs(seen, r) for r in seen.ranks.values() if _is_waiting(seen, r)}
-    hopeful = deque(r.rank for r in seen.ranks.values() if r.rank not in waiting and r.state is not State.ENDED)
-    dependents: dict[int, list[tuple[int, int]]] = defaultdict(list)  # rank -> needs (of whom, which) it is part of
-    missing: dict[tuple[int, int], int] = {}
-    unmet = {rank: len(of_rank) for rank, of_rank in waiting.items()}
-    for rank, of_rank in waiting.items():
-        for number, need in enumerate(of_rank):
-            missing[rank, number] = 1 if need.one_is_enough else len(need.of)
-            for other in need.of:
-                dependents[other].append((rank, number))
-        if not of_rank:
-            hopeful.append(rank)
+    """The ranks that can never go on, ascending; takes time in proportion to ranks and open operations."""
+    needs: dict[object, Need] = {}
+    unmet: dict[int, int] = {}
+    for rank in seen.ranks.values():
+        if is_waiting(seen, rank):
+            unmet[rank.rank] = _collect(seen, rank, needs)
+    hopeful = deque(rank.rank for rank in seen.ranks.values() if _can_act(seen, rank, unmet))
+    part_of: dict[int, list[Need]] = defaultdict(list)
+    anyone: list[Need] = []  # needs that any rank at all may meet
+    for need in needs.values():
+        if need.one_is_enough and len(need.of) == len(seen.ranks):
+            anyone.append(need)
+        else:
+            for member in need.of:
+                part_of[member].append(need)
+    missing = {id(need): 1 if need.one_is_enough else len(need.of) for need in needs.values()}
     while hopeful:
-        for key in dependents[hopeful.popleft()]:
-            missing[key] -= 1
-            if missing[key] == 0:
-                unmet[key[0]] -= 1
-                if unmet[key[0]] == 0:
-                    hopeful.append(key[0])
+        met, anyone = [*part_of.pop(hopeful.popleft(), []), *anyone], []
+        for need in met:
+            missing[id(need)] -= 1
+            if missing[id(need)] == 0:
+                for waiter in need.waiters:
+                    unmet[waiter] -= 1
+                    if unmet[waiter] == 0:
+                        hopeful.append(waiter)
     return sorted(rank for rank, count in unmet.items() if count)
 
 
-def needs(seen: Situation, rank: Rank) -> list[Need]:
-    """What a waiting rank needs, one entry for each thing that is still missing."""
-    others = tuple(r for r in seen.ranks if r != rank.rank)
-    if rank.asks is not None:
-        return [Need(others, one_is_enough=True)]
-    return [need for handle in awaited(rank) if (need := _need(seen, rank, handle)) is not None]
-
-
 def awaited(rank: Rank) -> Sequence[int]:
-    """The handles a rank is blocked on; for one that sleeps in a place we cannot see, the oldest it has open."""
-    return rank.awaits or tuple(rank.open)[:1]
+    """The handles a rank waits for; for one that sleeps in a place we cannot see, the oldest it has open."""
+    if rank.awaits:
+        return rank.awaits
+    return (rank.polled,) if rank.polled in rank.open else tuple(rank.open)[:1]
 
 
 def absent(seen: Situation, rank: Rank, handle: int) -> Iterable[int]:
     """The global ranks that an open operation still waits for."""
-    need = _need(seen, rank, handle)
-    return need.of if need is not None else ()
+    _, need = _need(seen, rank, handle)
+    return need.of
 
 
-def _need(seen: Situation, rank: Rank, handle: int) -> Need | None:
-    op = seen.exchange.find(rank.rank, handle)
-    if op is None:  # a message whose other side is not there
-        posted = rank.open[handle]
-        members = seen.exchange.members(rank.rank, posted.group)
-        if posted.call.peer >= 0:
-            return Need((members[posted.call.peer],))
-        return Need(tuple(m for m in members if m != rank.rank), one_is_enough=True)
-    return Need(tuple(op.absent)) if op.absent else None
-
-
-def _is_waiting(seen: Situation, rank: Rank) -> bool:
-    if seen.ledger.busy(rank.rank) and not seen.ledger.of("probe", rank.rank):
+def is_waiting(seen: Situation, rank: Rank) -> bool:
+    """Whether the rank waits, as far as can be seen, and has nothing to do that might let it go on."""
+    if seen.ledger.busy(rank.rank):
         return False
     if rank.state is State.BLOCKED:
         return True
-    asleep = rank.idle_probes >= SURE_PROBES and rank.open
-    return bool(asleep) and rank.state in (State.RUNNING, State.STOPPED)
+    if rank.state not in (State.RUNNING, State.READY, State.STOPPED):
+        return False
+    return (rank.idle_probes >= SURE_PROBES and bool(rank.open)) or rank.polls >= SURE_POLLS
+
+
+def _can_act(seen: Situation, rank: Rank, unmet: dict[int, int]) -> bool:
+    return rank.state is not State.ENDED and not unmet.get(rank.rank, 0)
+
+
+def _collect(seen: Situation, rank: Rank, needs: dict[object, Need]) -> int:
+    """Note what a waiting rank needs; returns how many things are missing."""
+    if rank.asks is not None:
+        keyed: list[tuple[object, Need]] = [(("store", rank.rank), Need(tuple(seen.ranks), one_is_enough=True))]
+    else:
+        keyed = [_need(seen, rank, handle) for handle in awaited(rank)]
+    count = 0
+    for key, need in keyed:
+        if need.of:
+            needs.setdefault(key, need).waiters.append(rank.rank)
+            count += 1
+    return count
+
+
+def _need(seen: Situation, rank: Rank, handle: int) -> tuple[object, Need]:
+    op = seen.exchange.find(rank.rank, handle)
+    if op is not None:
+        return op.number, Need(op.absent)
+    posted = rank.open[handle]  # a message whose other side is not there
+    members = seen.exchange.members(rank.rank, posted.group)
+    if posted.call.peer >= 0:
+        return (rank.rank, handle), Need((members[posted.call.peer],))
+    return (rank.rank, handle), Need([m for m in members if m != rank.rank], one_is_enough=True)

@@ -33,7 +33,6 @@ from prism.core.events import (
     Launch,
     Launched,
     Leave,
-    Lost,
     Marked,
     Noticed,
     Polled,
@@ -62,6 +61,10 @@ QUANTUM = 100_000_000
 """ns of silence after which a rank in a slot is looked at; long against a message (0.1 ms), short against a person."""
 
 
+CHANGES_STORE = frozenset({"set", "add", "append", "compare_set"})
+"""Calls of the store after which a key may be there that somebody waits for."""
+
+
 class World(Situation):
     """One stage: `ranks` run on `slots` slots, and `exchange` answers what they post."""
 
@@ -72,6 +75,7 @@ class World(Situation):
         self._killed = False
         self._seq = 0
         self._folds: dict[int, Op] = {}
+        self._side_asks: list[Asked] = []  # store calls of threads that are not the main one
         self._out: list[AnyInstruction] = []
 
     def start(self) -> list[AnyInstruction]:
@@ -91,8 +95,9 @@ class World(Situation):
         else:
             self._hear(event)
         if not decided and self.diagnosis is None and not self.interrupted:
-            self._fill_slots()
             self._judge(event)
+            if not self.over:
+                self._fill_slots()
         if self.over and not self._killed:
             self._killed = True
             for rank in self.ranks.values():
@@ -104,8 +109,10 @@ class World(Situation):
 
     def _hear(self, event: AnyEvent) -> None:
         rank = self.ranks[event.rank]
-        if not isinstance(event, Probed | Delivered | Suspended):
-            rank.heard, rank.idle_probes = event.at, 0
+        if not isinstance(event, Probed | Suspended):
+            rank.idle_probes = 0
+        if not isinstance(event, Probed | Suspended | Delivered | Polled | Asked):
+            rank.since, rank.idle, rank.polls = event.at, 0, 0
         rank.site = getattr(event, "site", "") or rank.site
         try:
             _HANDLERS[type(event)](self, rank, event)
@@ -113,10 +120,12 @@ class World(Situation):
             self.diagnosis = verdict.diverged(self, error)
 
     def _after_the_end(self, event: AnyEvent) -> None:
-        """Only endings matter once the run is decided."""
+        """Only endings matter once the run is decided; who was being started when all were killed is killed now."""
+        if isinstance(event, Launched):
+            self._say(Kill, event.rank)
         if isinstance(event, Exited) and self.ranks[event.rank].alive:
             rank = self.ranks[event.rank]
-            rank.code = event.code
+            rank.code = event.code if rank.code is None else rank.code
             self._move(rank, Trigger.EXITED)
 
     def _launched(self, rank: Rank, event: Launched) -> None:
@@ -133,8 +142,8 @@ class World(Situation):
 
     def _waited(self, rank: Rank, event: Waited) -> None:
         self.exchange.wait(event)
-        rank.awaits = rank.unfinished(event.handles)
-        if event.blocks and rank.awaits:
+        rank.awaits = rank.unfinished(event.handles) if event.blocks else ()
+        if rank.awaits:
             self._move(rank, Trigger.BLOCK)
             self.slots.release()
         else:
@@ -143,22 +152,35 @@ class World(Situation):
                 self._say(Run, rank.rank)
 
     def _polled(self, rank: Rank, event: Polled) -> None:
+        self._yield(rank, event.handle)
+
+    def _yield(self, rank: Rank, handle: int) -> None:
+        """A poll that failed: others first."""
+        rank.polls = rank.polls + 1 if rank.polled == handle else 1
+        rank.polled = handle
         self._move(rank, Trigger.YIELD)
         self.slots.release()
         self.slots.enqueue(rank.rank)
 
     def _asked(self, rank: Rank, event: Asked) -> None:
         reply = self.exchange.ask(event)
-        if reply is None:
-            rank.asks = event.request
+        if not event.main:
+            self._move(rank, Trigger.SPEAK)
+            if reply is None:
+                self._side_asks.append(event)
+            else:
+                self._answer(rank.rank, event.number, reply)
+        elif reply is None:
+            rank.asks, rank.call = event.request, event.number
             self._move(rank, Trigger.BLOCK)
             self.slots.release()
-        elif not reply.present:  # a poll of the store that failed: others first
-            rank.reply = reply
-            self._polled(rank, Polled(rank=rank.rank, handle=-1))
+        elif event.request.action == "check" and not reply.present:
+            rank.reply, rank.call = reply, event.number
+            self._yield(rank, 0)
         else:
             self._move(rank, Trigger.SPEAK)
-            self._answer(rank, reply)
+            self._answer(rank.rank, event.number, reply)
+        if event.request.action in CHANGES_STORE:
             self._ask_again()
 
     def _marked(self, rank: Rank, event: Marked) -> None:
@@ -182,12 +204,12 @@ class World(Situation):
         self._move(rank, Trigger.WORK)
         self.ledger.close("probe", rank.rank)
         rank.idle_probes = rank.idle_probes + 1 if event.waiting and rank.open else 0
-        if rank.state is State.RUNNING and len(self.slots) and not self.ledger.of("fold", rank.rank):
-            rank.suspending = True
+        if rank.state is State.RUNNING and self.slots.waiting and not self.ledger.of("fold", rank.rank):
+            self.ledger.open("suspend", rank.rank)
             self._say(Suspend, rank.rank)
 
     def _suspended(self, rank: Rank, event: Suspended) -> None:
-        rank.suspending = False
+        self.ledger.close("suspend", rank.rank)
         if rank.state is State.RUNNING and not self.ledger.of("fold", rank.rank):
             self._move(rank, Trigger.SUSPENDED)
             self.slots.release()
@@ -209,9 +231,6 @@ class World(Situation):
         rank.code, rank.cut, rank.peak_bytes = event.code, event.cut, event.peak_bytes
         if event.code:
             self.failed.setdefault(rank.rank, self.now)
-        for posted in [] if event.cut else rank.open.values():
-            text = f"{posted.call.name} on group {posted.group}, posted at {posted.site or '?'}, never completed"
-            self.exchange.warnings.add("pending_at_destroy", text, rank.rank)
         self.slots.release()
         if not self.ledger.of("fold", rank.rank):
             self._say(Leave, rank.rank)
@@ -228,10 +247,6 @@ class World(Situation):
         self.ledger.cancel(rank.rank)
         for number in orphans:
             self._fold(self._folds[number])
-
-    def _lost(self, rank: Rank, event: Lost) -> None:
-        rank.error = event.reason
-        self._exited(rank, Exited(rank=event.rank, at=event.at, code=-9))
 
     # -- deciding ----------------------------------------------------------------------------------------------------
 
@@ -280,17 +295,24 @@ class World(Situation):
     def _ask_again(self) -> None:
         """The store changed: whoever waits for a key asks once more."""
         for rank in self.ranks.values():
-            if rank.asks is not None:
+            if rank.asks is not None and rank.state is State.BLOCKED:
                 reply = self.exchange.ask(Asked(rank=rank.rank, at=self.now, request=rank.asks))
                 if reply is not None:
                     rank.asks, rank.reply = None, reply
                     self._unblock(rank)
+        waiting, self._side_asks = self._side_asks, []
+        for event in waiting:
+            reply = self.exchange.ask(event)
+            if reply is None:
+                self._side_asks.append(event)
+            elif self.ranks[event.rank].alive:
+                self._answer(event.rank, event.number, reply)
 
     def _fill_slots(self) -> None:
         while (number := self.slots.grant()) is not None:
             rank = self.ranks[number]
             before = self._move(rank, Trigger.GRANT)
-            rank.heard = self.now
+            rank.since = self.now
             if before is State.NEW:
                 self._say(Launch, number)
                 continue
@@ -298,7 +320,7 @@ class World(Situation):
             if before is State.STOPPED:
                 self._say(Resume, number)
             elif rank.reply is not None:
-                self._answer(rank, rank.reply)
+                self._answer(number, rank.call, rank.reply)
                 rank.reply = None
             else:
                 self._say(Run, number)
@@ -314,19 +336,24 @@ class World(Situation):
 
     def _probe_the_silent(self) -> None:
         for rank in self.ranks.values():
-            silent = self.now - rank.heard >= QUANTUM and rank.state is State.RUNNING and not rank.suspending
-            if self._preempt and silent and not self.ledger.of("probe", rank.rank):
+            silent = rank.state is State.RUNNING and self.now - rank.since >= QUANTUM
+            looked_at = self.ledger.of("probe", rank.rank) or self.ledger.of("suspend", rank.rank)
+            if self._preempt and silent and not looked_at:
                 self.ledger.open("probe", rank.rank)
                 self._say(Probe, rank.rank)
 
     def _move(self, rank: Rank, trigger: Trigger) -> State:
         before = rank.move(trigger, self._seq)
+        if before in HOLDS_SLOT and rank.state not in HOLDS_SLOT:
+            rank.idle += self.now - rank.since
         self.acting += (rank.state in ACTS) - (before in ACTS)
         self.ended += (rank.state is State.ENDED) - (before is State.ENDED)
         return before
 
-    def _answer(self, rank: Rank, reply: Reply) -> None:
-        self._say(Answer, rank.rank, value=reply.value, number=reply.number, present=reply.present)
+    def _answer(self, rank: int, call: int, reply: Reply) -> None:
+        self._say(
+            Answer, rank, call=call, value=reply.value, number=reply.number, present=reply.present, error=reply.error
+        )
 
     def _say(self, kind: type[AnyInstruction], rank: int, /, **fields: Any) -> None:
         self._out.append(kind(rank=rank, cause=self._seq, **fields))
@@ -340,5 +367,5 @@ _HANDLERS: dict[type[Event], Callable[[World, Rank, Any], None]] = {
     Launched: World._launched, Joined: World._joined, Posted: World._posted, Waited: World._waited,
     Polled: World._polled, Asked: World._asked, Marked: World._marked, Folded: World._folded,
     Delivered: World._delivered, Probed: World._probed, Suspended: World._suspended, Noticed: World._noticed,
-    Raised: World._raised,     Finished: World._finished, Exited: World._exited, Lost: World._lost,
+    Raised: World._raised,     Finished: World._finished, Exited: World._exited,
 }  # fmt: skip

@@ -57,6 +57,8 @@ FromZygote = Ready | Failed | Born | Gone
 class Introduction(Event, frozen=True):
     """Rank: the first frame on my line, which says whose line it is."""
 
+    pid: int
+
 
 def die_with_parent(number: signal.Signals) -> None:
     """Let the kernel send this process `number` when its parent ends, however that ends."""

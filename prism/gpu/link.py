@@ -70,10 +70,10 @@ class Link:
         self._handles = 0
         self._batches = 0
         self._sending = threading.Lock()
-        self._storing = threading.Lock()
+        self._calls = 0
         self._work: queue.SimpleQueue[Deliver | Fold] = queue.SimpleQueue()
         self._go: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+        self._answers: dict[int, queue.SimpleQueue[Answer]] = {}  # by the number of the store call
         self._leave = threading.Event()
         self._main = threading.get_ident()
         self._completer = 0
@@ -136,11 +136,18 @@ class Link:
         return pending.done()
 
     def ask(self, call: StoreCall) -> Answer:
-        """Call the store; returns when it answers."""
-        with self._storing:
-            self._send(Asked(rank=self.rank, request=call, site=callsite()))
-            answer = self._answers.get()
+        """Call the store; returns when it answers. Raises RuntimeError if the store refuses."""
+        arrival: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+        with self._sending:
+            self._calls += 1
+            number = self._calls
+            self._answers[number] = arrival
+        main = threading.get_ident() == self._main
+        self._send(Asked(rank=self.rank, request=call, number=number, main=main, site=callsite()))
+        answer = arrival.get()
         self.resume()
+        if answer.error:
+            raise RuntimeError(answer.error)
         return answer
 
     def mark(self) -> None:
@@ -183,8 +190,8 @@ class Link:
                         self._work.put(instruction)
                     case Run():
                         self._go.put(None)
-                    case Answer():
-                        self._answers.put(instruction)
+                    case Answer(call=number):
+                        self._answers.pop(number).put(instruction)
                     case Release(payload=payload):
                         self._scratch.release(payload)
                     case Leave():

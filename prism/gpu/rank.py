@@ -33,7 +33,7 @@ def live(birth: Birth) -> None:
     os.environ.update(environment(birth))
     line = connect(Path(birth.socket))
     link = Link(birth.rank, line, Path(setup.scratch), Path(setup.payloads), birth.stage)
-    link.tell(Introduction(rank=birth.rank))
+    link.tell(Introduction(rank=birth.rank, pid=os.getpid()))
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     random.seed(birth.rank)  # as different from rank to rank as fresh processes are, and the same in every run
     meter = MemoryMeter()

@@ -65,7 +65,7 @@ class RankLine(asyncio.Protocol):
         for event in self._frames.feed(data):
             if isinstance(event, Introduction):
                 self._rank = event.rank
-                self._worker.introduce(event.rank, self)
+                self._worker.introduce(event, self)
             elif event.rank == self._rank:
                 self._worker.report(event)
 
@@ -129,9 +129,12 @@ class Worker:
 
     # -- ranks -------------------------------------------------------------------------------------------------------
 
-    def introduce(self, rank: int, line: RankLine) -> None:
-        """A rank's process has connected."""
+    def introduce(self, introduction: Introduction, line: RankLine) -> None:
+        """A rank's process has connected; told here, so that nothing it says can come before."""
+        rank = introduction.rank
         self._lines[rank] = line
+        self._pids[rank] = introduction.pid
+        self.report(Launched(rank=rank, pid=introduction.pid))
         for instruction in self._early.pop(rank, []):
             line.send(instruction)
 
@@ -239,7 +242,6 @@ class Worker:
                 match message:
                     case Born(rank=rank, pid=pid):
                         self._pids[rank] = pid
-                        self.report(Launched(rank=rank, pid=pid))
                     case Gone(rank=rank, code=code):
                         await self._forget(rank, code)
                     case Ready(torch=version):

@@ -11,7 +11,6 @@ from prism.core.events import (
     Folded,
     Interrupted,
     Kill,
-    Lost,
     Probe,
     Probed,
     Raised,
@@ -68,21 +67,6 @@ def test_what_a_rank_tells_at_its_end_is_kept() -> None:
     stage.hear(Finished(rank=0, code=0, cut=True, peak_bytes=512))
     rank = stage.world.ranks[0]
     assert (rank.code, rank.cut, rank.peak_bytes) == (0, True, 512)
-
-
-def test_late_endings_of_a_rank_that_is_gone_change_nothing() -> None:
-    stage = on_stage(3)
-    reduced(stage, 0, 1, 2)
-    stage.hear(Folded(rank=2, op=0, results=(RESULT,)), Lost(rank=2, reason="worker-1 was lost"))
-    late = (Delivered(rank=2, handle=1), Probed(rank=2, waiting=False), Suspended(rank=2), Exited(rank=2, code=-9))
-    assert stage.hear(*late) == []
-    assert stage.states() == ["running", "running", "ended"]
-
-
-def test_a_rank_may_be_lost_before_it_was_started() -> None:
-    stage = Stage(2, slots=1)
-    stage.hear(Lost(rank=1, reason="worker-1 was lost"))
-    assert stage.states() == ["launching", "ended"]
 
 
 def test_an_interruption_kills_whoever_has_a_process() -> None:

@@ -12,7 +12,6 @@ from prism.core.events import (
     Finished,
     Kill,
     Launch,
-    Lost,
     Polled,
     Probe,
     Probed,
