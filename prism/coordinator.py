@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Self
 
@@ -31,7 +32,7 @@ from prism.core.world import World
 from prism.crew import Crew
 from prism.driver import drive
 from prism.errors import ProgramError, RunError, ScenarioError
-from prism.folder import Captured, Folder, Progress, digest
+from prism.folder import Captured, Done, Folder, Progress, digests
 from prism.net.messages import Program, Setup
 from prism.prediction import predict
 from prism.progress import Observer, Silent
@@ -67,13 +68,15 @@ class Coordinator:
         self._observer = observer or Silent()
         self._crew = crew
         self._keep_crew = crew is not None
-        self._progress = Progress(digest="")
+        self._digests: dict[str, str] = {}
+        self._progress = Progress()
         self._seen: tuple[Graph, Timeline] | None = None  # what the views are made of
         self._interrupted = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         self.folder.begin(self._resume)
-        self._progress = self.folder.progress(digest(self.scenario, _torch_version()))
+        self._digests = digests(self.scenario, version("torch"))
+        self._progress = self.folder.progress(self._digests)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -89,7 +92,7 @@ class Coordinator:
 
     async def capture(self) -> Graph:
         """Run all ranks on the slots there are; returns the bare graph. Raises ProgramError with a diagnosis."""
-        if "capture" in self._progress.wall_s:
+        if "capture" in self._progress.stages:
             return self._reuse("capture")
         with self._stage("capture"):
             self.folder.clear_capture()
@@ -112,7 +115,7 @@ class Coordinator:
 
     async def calibrate(self, graph: Graph) -> Graph:
         """Time the ranks slice by slice, answered from the record; returns the graph with durations."""
-        if "calibrate" in self._progress.wall_s:
+        if "calibrate" in self._progress.stages:
             return self._reuse("calibrate")
         with self._stage("calibrate"):
             measured = np.zeros(len(graph.nodes), np.int64)
@@ -148,7 +151,7 @@ class Coordinator:
 
     def load_graph(self, stage: str) -> Graph:
         """The graph that an earlier run of the stage left in the folder; raises ScenarioError if there is none."""
-        if stage not in self._progress.wall_s:
+        if stage not in self._progress.stages:
             raise ScenarioError(
                 f"--stages: {self.folder.path} holds no finished {stage} of this scenario; add {stage} to the stages"
             )
@@ -173,13 +176,13 @@ class Coordinator:
             wall = round(time.monotonic() - start, 3)
             self.result.stages[name] = StageResult(status=status, wall_s=wall)  # type: ignore[arg-type]
             if status == "ok":
-                self._progress.wall_s[name] = wall
+                self._progress.stages[name] = Done(digest=self._digests[name], wall_s=wall)
                 self.folder.save_progress(self._progress)
             self._observer.end(name, status, wall)
 
     def _reuse(self, name: str) -> Graph:
         graph = self.folder.load_graph()
-        self.result.stages[name] = StageResult(status="reused", wall_s=self._progress.wall_s[name])
+        self.result.stages[name] = StageResult(status="reused", wall_s=self._progress.stages[name].wall_s)
         self.result.nodes, self.result.ops = len(graph.nodes), len(graph.ops)
         if self._progress.captured is not None:
             self.result.ranks = self._progress.captured.ranks
@@ -251,12 +254,6 @@ def _measure(graph: Graph, exchange: Answers, ranks: Sequence[int], measured: In
         first, last = graph.lane_ptr[lane], graph.lane_ptr[lane + 1]
         segments = first + np.flatnonzero(graph.nodes["kind"][first:last] == NodeKind.COMPUTE)
         measured[segments] = exchange.durations(rank)
-
-
-def _torch_version() -> str:
-    from importlib.metadata import version
-
-    return version("torch")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import re
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -30,8 +32,9 @@ class Crew:
     """An async context manager: inside, one worker is connected; `scratch` is a private directory in memory."""
 
     def __init__(self) -> None:
-        parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
-        self.scratch = Path(tempfile.mkdtemp(prefix="prism-", dir=parent))  # mode 0700
+        parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else Path(tempfile.gettempdir())
+        _sweep(parent)
+        self.scratch = Path(tempfile.mkdtemp(prefix=f"prism-{os.getpid()}-", dir=parent))  # mode 0700
         self._inputs = self.scratch / "inputs"
         self.torch = ""
         self._process: asyncio.subprocess.Process | None = None
@@ -124,3 +127,11 @@ class Crew:
         except TimeoutError:
             process.kill()
             await process.wait()
+
+
+def _sweep(parent: Path) -> None:
+    """Take away what runs that were killed have left in memory."""
+    for leftover in parent.glob("prism-*"):
+        owner = re.fullmatch(r"prism-(\d+)-\w+", leftover.name)
+        if owner is not None and not Path("/proc", owner[1]).exists() and leftover.stat().st_uid == os.geteuid():
+            shutil.rmtree(leftover, ignore_errors=True)

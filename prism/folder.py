@@ -13,9 +13,7 @@ from prism.core.graph import Graph
 from prism.core.record import RankRecord
 from prism.errors import ScenarioError
 from prism.result import RankResult
-from prism.scenario import Scenario
-
-Digests = dict[str, str]
+from prism.scenario import STAGES, Scenario
 
 
 class Captured(msgspec.Struct, kw_only=True):
@@ -25,11 +23,17 @@ class Captured(msgspec.Struct, kw_only=True):
     ranks: list[RankResult]
 
 
-class Progress(msgspec.Struct, kw_only=True):
-    """Which stages are done, and of what: scenario, program and torch."""
+class Done(msgspec.Struct, kw_only=True):
+    """A finished stage: of what (scenario, program and torch), and how long it took."""
 
     digest: str
-    wall_s: dict[str, float] = {}
+    wall_s: float
+
+
+class Progress(msgspec.Struct, kw_only=True):
+    """Which stages are done."""
+
+    stages: dict[str, Done] = {}
     captured: Captured | None = None
 
 
@@ -63,13 +67,14 @@ class Folder:
         for path in (self.graph, self.timeline, self.report, self.result):
             path.unlink(missing_ok=True)
 
-    def progress(self, digest: str) -> Progress:
-        """What was done before, if it was done of the same things; else nothing."""
+    def progress(self, digests: dict[str, str]) -> Progress:
+        """What was done before, of the same things: stages whose digests differ are not."""
         try:
             progress = msgspec.json.decode(self._progress.read_bytes(), type=Progress)
         except (OSError, msgspec.DecodeError):
-            return Progress(digest=digest)
-        return progress if progress.digest == digest else Progress(digest=digest)
+            return Progress()
+        progress.stages = {name: done for name, done in progress.stages.items() if done.digest == digests[name]}
+        return progress if "capture" in progress.stages else Progress()
 
     def save_progress(self, progress: Progress) -> None:
         """Note what is done; readers see the old file or the new one, never half of it."""
@@ -99,9 +104,10 @@ class Folder:
             raise ScenarioError(f"--out: {path} cannot be read ({error}); run the stage capture first") from None
 
 
-def digest(scenario: Scenario, torch_version: str) -> str:
-    """What a finished stage depends on: the scenario, the program's text and torch."""
-    content = hashlib.sha256(f"{scenario.digest()} {torch_version}".encode())
-    if scenario.script is not None:
-        content.update(scenario.script.read_bytes())
-    return content.hexdigest()
+def digests(scenario: Scenario, torch_version: str) -> dict[str, str]:
+    """What each stage depends on: its part of the scenario, the program's text and torch."""
+    text = scenario.script.read_bytes() if scenario.script is not None else b""
+    return {
+        stage: hashlib.sha256(f"{scenario.digest(stage)} {torch_version}".encode() + text).hexdigest()
+        for stage in STAGES
+    }

@@ -16,7 +16,7 @@ from prism.core.graph import Graph
 from prism.crew import Crew
 from prism.errors import ProgramError
 from prism.result import Result
-from prism.scenario import Capture, Devices, Program, Scenario, World
+from prism.scenario import Devices, Program, Scenario, World
 
 
 @dataclass(frozen=True)
@@ -30,16 +30,13 @@ class Run:
 
 
 def scenario(script: Path, args: tuple[str, ...] = (), world: int = 2, slots: int = 2, **blocks: Any) -> Scenario:
-    """A scenario for a script, on a CPU."""
-    return Scenario(
-        name=script.stem,
-        program=Program(script=str(script), args=args),
-        world=World(size=world),
-        devices=Devices(kind="cpu", slots=slots),
-        semantics="gloo",
-        capture=Capture(),
-        **blocks,
-    )
+    """A scenario for a script, on a CPU and under gloo's rules; `blocks` are further blocks of the scenario."""
+    defaults: dict[str, Any] = {
+        "program": Program(script=str(script), args=args),
+        "devices": Devices(kind="cpu", slots=slots),
+        "semantics": "gloo",
+    }
+    return Scenario(name=script.stem, world=World(size=world), **{**defaults, **blocks})
 
 
 def capture(given: Scenario, out: Path) -> Run:

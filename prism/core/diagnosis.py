@@ -6,6 +6,14 @@ from typing import Literal
 
 import msgspec
 
+SEPARATOR = " < "
+"""Between the frames of a call site, innermost first."""
+
+
+def innermost(site: str) -> str | None:
+    """`path:line` of the innermost frame of a call site; None if there is none."""
+    return site.partition(SEPARATOR)[0] or None
+
 
 class RankState(msgspec.Struct, kw_only=True):
     """Where one rank stands: what it is in, on which group, as which operation of it, and from which line."""

@@ -1,9 +1,9 @@
-"""Orders that may hang: operations of one rank run in the order of their posts, and ranks disagree about that order.
+"""Orders that may hang: what a backend runs one after the other, ranks post in orders that contradict each other.
 
-Where a backend runs a rank's operations one after the other whatever their group (as NCCL may, when its kernels fill
-the device), operation A before B on one rank and B before A on another is a deadlock that has not happened yet. Seen
-over all ranks: the orders of posts, put together, have a cycle. The messages of one batch have no order among
-themselves.
+NCCL runs the collectives of a rank one after the other, whatever their groups, when their kernels fill the device; and
+the messages between two ranks have one communicator, whichever way they go. There, operation A before B on one rank and
+B before A on another is a deadlock that has not happened yet. Seen over all ranks: the orders of posts, put together,
+have a cycle. The messages of one batch have no order among themselves.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 
+from prism.core.graph import OpKind
 from prism.core.matching import Matcher, Op
 from prism.core.record import PostStep, RankRecord
 from prism.core.semantics import rules
 
-Node = tuple[str, int, int]  # an operation ("op", its number, 0), or the gap before a rank's k-th unit ("gap", rank, k)
+Line = tuple[int, ...]  # what runs serially on a rank: () its collectives, (a, b) its messages with one other rank
+Node = tuple[int, Line, int]  # the gap before the k-th unit of a rank's line; or (-1, (), number) for an operation
+OPERATION = -1
 
 
 def crossed_operations(records: Iterable[RankRecord], matcher: Matcher) -> list[Op]:
@@ -33,23 +36,25 @@ def crossed_operations(records: Iterable[RankRecord], matcher: Matcher) -> list[
             before[node] -= 1
             if not before[node]:
                 free.append(node)
-    return [matcher.ops[node[1]] for node in _cycle(after, before) if node[0] == "op"]
+    return [matcher.ops[node[2]] for node in _cycle(after, before) if node[0] == OPERATION]
 
 
 def _edges(record: RankRecord, matcher: Matcher, number: Mapping[tuple[int, int], int]) -> Iterator[tuple[Node, Node]]:
-    """A rank's order: every operation of a unit lies between the gap before it and the gap after it."""
-    gap, batch = 0, 0
+    """A rank's orders: every operation of a unit lies between the gap before it and the gap after it."""
+    gaps: dict[Line, int] = defaultdict(int)
+    batches: dict[Line, int] = defaultdict(int)
     for step in record.steps:
         if not isinstance(step, PostStep) or (record.rank, step.handle) not in number:
             continue
         op = matcher.ops[number[record.rank, step.handle]]
-        if not rules(op.group.backend).ordered:
+        if not rules(op.group.backend).ordered or op.members == (record.rank, record.rank):
             continue
-        if not (step.batch and step.batch == batch):
-            gap += 1
-        batch = step.batch
-        yield ("gap", record.rank, gap), ("op", op.number, 0)
-        yield ("op", op.number, 0), ("gap", record.rank, gap + 1)
+        line = tuple(sorted(op.members)) if op.call.kind is OpKind.SEND_RECV else ()
+        if not (step.batch and step.batch == batches[line]):
+            gaps[line] += 1
+        batches[line] = step.batch
+        yield (record.rank, line, gaps[line]), (OPERATION, (), op.number)
+        yield (OPERATION, (), op.number), (record.rank, line, gaps[line] + 1)
 
 
 def _cycle(after: Mapping[Node, list[Node]], before: Mapping[Node, int]) -> list[Node]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterable, Sequence
 
+from prism.core.diagnosis import SEPARATOR
 from prism.core.graph import OpKind
 from prism.core.matching import Op
 from prism.core.ranks import Rank
@@ -46,11 +47,13 @@ def situations(seen: Situation, waiting: Iterable[Rank]) -> str:
 def situation(seen: Situation, rank: Rank) -> str:
     """What one rank waits in and for whom."""
     if rank.asks is not None:
-        return f"for {keys(seen, rank)} at {rank.site or '?'}"
+        return f"for {keys(seen, rank)} at {place(rank.site)}"
     handle = awaited(rank)[0]
     posted = rank.open[handle]
     op = seen.exchange.find(rank.rank, handle)
-    where = f"at {posted.site or '?'}"
+    where = f"at {place(posted.site)}"
+    if rank.site != posted.site:
+        where += f" (waited for at {place(rank.site)})"
     if posted.call.kind is OpKind.SEND_RECV:
         peers = seen.exchange.members(rank.rank, posted.group)
         peer = f"rank {peers[posted.call.peer]}" if posted.call.peer >= 0 else "any rank"
@@ -69,6 +72,13 @@ def keys(seen: Situation, rank: Rank) -> str:
     return f"store key{'s' if len(missing) > 1 else ''} {', '.join(missing)}"
 
 
+def place(site: str) -> str:
+    """A call site: the innermost line, and who called there."""
+    inner, *callers = site.split(SEPARATOR)
+    called = f" (called from {', '.join(callers)})" if callers else ""
+    return (inner or "?") + called
+
+
 def operation(op: Op) -> str:
     """Which operation it is, for the start of a sentence."""
     if op.call.kind is OpKind.SEND_RECV:
@@ -79,7 +89,7 @@ def operation(op: Op) -> str:
 def ending(rank: Rank) -> str:
     """How a rank came to its end."""
     if rank.error:
-        return f"raised {rank.error}" + (f" at {rank.site}" if rank.site else "")
+        return f"raised {rank.error}" + (f" at {place(rank.site)}" if rank.site else "")
     code = rank.code or 0
     if code >= 0:
         return f"ended with exit code {code}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from prism.core import phrases
 from prism.core.answers import Diverged
-from prism.core.diagnosis import Diagnosis, LastCommon, RankState
+from prism.core.diagnosis import Diagnosis, LastCommon, RankState, innermost
 from prism.core.graph import OpKind
 from prism.core.matching import CommGroup, Op, disagreement
 from prism.core.ranks import Rank
@@ -58,12 +58,12 @@ def _rank_failed(seen: Situation) -> Diagnosis:
 def _mismatch(seen: Situation, op: Op) -> Diagnosis:
     posts = sorted(op.posts.values(), key=lambda post: post.rank)
     sites = phrases.by_text(
-        (f"{p.call.name} of {p.call.count} x {p.call.dtype} at {p.site or '?'}", p.rank) for p in posts
+        (f"{p.call.name} of {p.call.count} x {p.call.dtype} at {phrases.place(p.site)}", p.rank) for p in posts
     )
     sides = "; ".join(f"{phrases.ranks(ranks)} posted {text}" for text, ranks in sites[: phrases.TOLD])
     seq = None if op.call.kind is OpKind.SEND_RECV else op.seq + 1
     states = [
-        RankState(rank=p.rank, state="posted", op=p.call.name, group=op.group.name, seq=seq, callsite=p.site or None)
+        RankState(rank=p.rank, state="posted", op=p.call.name, group=op.group.name, seq=seq, callsite=innermost(p.site))
         for p in posts
     ]
     return Diagnosis(
@@ -125,13 +125,13 @@ def _next_stuck(seen: Situation, rank: Rank, stuck: Sequence[int]) -> int | None
 def _state(seen: Situation, rank: Rank) -> RankState:
     if rank.rank in seen.failed:
         return RankState(
-            rank=rank.rank, state=phrases.ending(rank), callsite=rank.site or None, traceback=rank.traceback or None
+            rank=rank.rank, state=phrases.ending(rank), callsite=innermost(rank.site), traceback=rank.traceback or None
         )
     if rank.asks is not None:
-        return RankState(rank=rank.rank, state=f"waits for {phrases.keys(seen, rank)}", callsite=rank.site or None)
+        return RankState(rank=rank.rank, state=f"waits for {phrases.keys(seen, rank)}", callsite=innermost(rank.site))
     handles = awaited(rank)
     if not handles or not (rank.state is State.BLOCKED or is_waiting(seen, rank)):
-        return RankState(rank=rank.rank, state=rank.state.value, callsite=rank.site or None)
+        return RankState(rank=rank.rank, state=rank.state.value, callsite=innermost(rank.site))
     posted = rank.open[handles[0]]
     op = seen.exchange.find(rank.rank, posted.handle)
     seq = op.seq + 1 if op is not None and posted.call.kind is not OpKind.SEND_RECV else None
@@ -141,7 +141,7 @@ def _state(seen: Situation, rank: Rank) -> RankState:
         op=posted.call.name,
         group=posted.group,
         seq=seq,
-        callsite=posted.site or None,
+        callsite=innermost(posted.site),
     )
 
 

@@ -6,9 +6,12 @@ import os
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from types import FrameType
 
 import torch
+
+from prism.core.diagnosis import SEPARATOR
 
 _HIDDEN = (
     os.path.dirname(torch.__file__) + os.sep,
@@ -17,6 +20,8 @@ _HIDDEN = (
     sysconfig.get_paths()["stdlib"] + os.sep,
     "<",
 )
+FRAMES = 3
+"""Frames of a site: the call is often made in a function of the program that many call."""
 _base = ""
 
 
@@ -27,16 +32,14 @@ def set_base(directory: str) -> None:
 
 
 def callsite() -> str:
-    """`path:line` of the innermost calling frame outside torch, site-packages and PRISM; empty if there is none."""
+    """Where the program is: `path:line` of its innermost frame, then ` < ` and that of its caller, at most FRAMES."""
     return site_of_frames(_callers(sys._getframe(1)))
 
 
 def site_of_frames(frames: Iterable[tuple[str, int]]) -> str:
-    """The same for frames given as (path, line), innermost first."""
-    for path, line in frames:
-        if not path.startswith(_HIDDEN):
-            return f"{path.removeprefix(_base)}:{line}"
-    return ""
+    """The same for frames given as (path, line), innermost first; empty if none is the program's."""
+    own = (f"{path.removeprefix(_base)}:{line}" for path, line in frames if not path.startswith(_HIDDEN))
+    return SEPARATOR.join(islice(own, FRAMES))
 
 
 def _callers(frame: FrameType | None) -> Iterator[tuple[str, int]]:

@@ -12,6 +12,7 @@ import sys
 import threading
 import traceback
 from pathlib import Path
+from types import TracebackType
 from typing import NoReturn
 
 import torch
@@ -137,7 +138,7 @@ def _run_exit_handlers() -> None:
 
 
 def _tell_failure(link: Link, rank: int, error: BaseException) -> None:
-    text = "".join(traceback.format_exception(error))
+    text = "".join(traceback.format_exception(error.with_traceback(_of_the_program(error.__traceback__))))
     with contextlib.suppress(OSError):
         sys.stderr.write(text)
     name = type(error).__name__
@@ -145,6 +146,14 @@ def _tell_failure(link: Link, rank: int, error: BaseException) -> None:
         name = f"{type(error).__module__}.{name}"
     site = _site_of(error)
     link.tell(Raised(rank=rank, error=f"{name}: {error}" if str(error) else name, traceback=text, site=site))
+
+
+def _of_the_program(frames: TracebackType | None) -> TracebackType | None:
+    """The traceback from the program's first frame on: how it was started says nothing."""
+    started = frames
+    while started is not None and not site_of_frames([(started.tb_frame.f_code.co_filename, 0)]):
+        started = started.tb_next
+    return started or frames
 
 
 def _site_of(error: BaseException) -> str:

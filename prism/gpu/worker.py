@@ -43,6 +43,8 @@ from prism.net.messages import Broken, FromCoordinator, FromWorker, Goodbye, Hel
 from prism.net.transport import ConnectionClosed
 from prism.net.zeromq import connect
 
+ZYGOTE_S = 1.0
+"""How long the fork server has to kill its ranks and end; then it is killed, and the kernel ends them."""
 POLL_S = 0.0005
 """How often the kernel is asked about a process that it is about to stop; there is nothing to wait on for that."""
 WAITING_CALLS = frozenset({202, 7, 271, 45, 47, 23, 270, 232, 281, 0})
@@ -102,7 +104,7 @@ class Worker:
         self._imported: tuple[tuple[str, ...], dict[str, str]] | None = None
         self._reading: asyncio.Task[None] | None = None
         self._zygote: socket.socket | None = None
-        self._zygote_pid: asyncio.subprocess.Process | None = None
+        self._process: asyncio.subprocess.Process | None = None
         self._events: list[AnyEvent] = []
         self._loop = asyncio.get_running_loop()
 
@@ -225,7 +227,7 @@ class Worker:
             "TORCHINDUCTOR_COMPILE_THREADS": "1",  # its pool of processes does not survive a fork
             **setup.program.env,
         }
-        self._zygote_pid = await asyncio.create_subprocess_exec(
+        self._process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "prism.gpu.zygote", str(theirs.fileno()), *setup.program.preload,
             pass_fds=[theirs.fileno()], env=environment,
         )  # fmt: skip
@@ -235,9 +237,8 @@ class Worker:
     async def _read_zygote(self) -> None:
         assert self._zygote is not None
         frames: Unpacker[FromZygote] = Unpacker(FromZygote)
-        reading = socket.socket(fileno=os.dup(self._zygote.fileno()))
-        reading.setblocking(False)
-        while data := await self._loop.sock_recv(reading, 1 << 16):
+        reader, _ = await asyncio.open_unix_connection(sock=self._zygote)
+        while data := await reader.read(1 << 16):
             for message in frames.feed(data):
                 match message:
                     case Born(rank=rank, pid=pid):
@@ -262,17 +263,20 @@ class Worker:
         self.report(Exited(rank=rank, code=code))
 
     async def _end_zygote(self) -> None:
-        if self._zygote is None or self._zygote_pid is None or self._reading is None:
+        """End the fork server, and with it every rank that is left."""
+        if self._zygote is None or self._process is None:
             return
-        self._reading.cancel()
+        if self._reading is not None:
+            self._reading.cancel()
         for rank in list(self._pids):
             self._kill(rank)
+        self._zygote.shutdown(socket.SHUT_RDWR)
         self._zygote.close()
         try:
-            await asyncio.wait_for(self._zygote_pid.wait(), 1)
+            await asyncio.wait_for(self._process.wait(), ZYGOTE_S)
         except TimeoutError:
-            self._zygote_pid.kill()
-            await self._zygote_pid.wait()
+            self._process.kill()
+            await self._process.wait()
         self._torch = ""
 
 

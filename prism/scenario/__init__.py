@@ -1,5 +1,6 @@
 """The scenario: its schema, and the reading of scenario files."""
 
+from prism.scenario.rules import STAGES, Stage
 from prism.scenario.schema import (
     Calibrate,
     Capture,
@@ -24,6 +25,7 @@ from prism.scenario.schema import (
 )
 
 __all__ = [
+    "STAGES",
     "Calibrate",
     "Capture",
     "Devices",
@@ -41,6 +43,7 @@ __all__ = [
     "Program",
     "Scenario",
     "Slow",
+    "Stage",
     "Topology",
     "WhatIf",
     "World",

@@ -32,6 +32,12 @@ Nanoseconds = Annotated[int, Meta(ge=0, extra={"quantity": TIME})]
 Timeout = Annotated[int, Meta(gt=0, extra={"quantity": TIME})]
 Bandwidth = Annotated[int, Meta(gt=0, extra={"quantity": RATE})]
 
+LATER_BLOCKS: Final[dict[str, tuple[str, ...]]] = {
+    "capture": ("calibrate", "network", "what_if", "emulate"),
+    "calibrate": ("network", "what_if", "emulate"),
+}
+"""Blocks that decide nothing about a stage, so that a change in them leaves it done."""
+
 Format = Literal["perfetto", "html", "kineto", "chakra"]
 
 
@@ -337,10 +343,10 @@ class Scenario(Block, frozen=True, kw_only=True):
         ranks = range(self.world.size)
         return tuple(tuple(ranks[first : first + width]) for first in ranks[::width])
 
-    def digest(self) -> str:
+    def digest(self, stage: Stage = "replay") -> str:
         """SHA-256 of all that decides what a stage computes: not where the file lies, which stages run or the views."""
         content = msgspec.to_builtins(self)
-        for key in ("path", "stages", "output"):
+        for key in ("path", "stages", "output", *LATER_BLOCKS.get(stage, ())):
             del content[key]
         return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
 

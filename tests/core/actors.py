@@ -58,8 +58,8 @@ def launched(rank: int) -> Launched:
     return Launched(rank=rank, pid=1000 + rank)
 
 
-def joined(rank: int, ranks: Sequence[int], group: str = "default") -> Joined:
-    return Joined(rank=rank, group=group, ranks=tuple(ranks), backend="gloo")
+def joined(rank: int, ranks: Sequence[int], group: str = "default", backend: str = "gloo") -> Joined:
+    return Joined(rank=rank, group=group, ranks=tuple(ranks), backend=backend)
 
 
 def posted(
@@ -72,8 +72,18 @@ def waited(rank: int, *handles: int, blocks: bool = True, site: str = "") -> Wai
     return Waited(rank=rank, handles=handles, blocks=blocks, site=site)
 
 
-def asked(rank: int, action: str, *keys: str, value: bytes = b"", amount: int = 0, site: str = "") -> Asked:
-    return Asked(rank=rank, request=StoreCall(action, keys, value, amount=amount), site=site)
+def asked(
+    rank: int,
+    action: str,
+    *keys: str,
+    number: int = 1,
+    main: bool = True,
+    value: bytes = b"",
+    amount: int = 0,
+    site: str = "",
+) -> Asked:
+    request = StoreCall(action, keys, value, amount=amount)
+    return Asked(rank=rank, request=request, number=number, main=main, site=site)
 
 
 class Stage:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from prism.core.events import Call, StoreCall
 from prism.core.graph import OpKind
 from tests.core.actors import all_reduce, barrier, call, recv, send
-from tests.core.simulation import Ask, Make, Mark, Poll, Post, Program, Wait
+from tests.core.processes import Ask, Make, Mark, Poll, Post, Program, Wait
 
 
 @dataclass
@@ -47,7 +47,7 @@ def random_programs(seed: int, size: int, polls: bool = False, unseen: bool = Fa
                 setter, *getters = choose.sample(range(size), choose.randint(1, size))
                 ranks[setter].program.append(Ask(StoreCall("set", (f"key{number}",), b"value")))
                 for rank in getters:
-                    ranks[rank].program.append(Ask(StoreCall("get", (f"key{number}",))))
+                    ranks[rank].program.append(Ask(StoreCall("get", (f"key{number}",)), main=choose.random() < 0.7))
             case 5:
                 ranks[choose.randrange(size)].program.append(Mark())
         for rank in ranks:

@@ -131,7 +131,7 @@ def test_a_store_key_that_nobody_sets() -> None:
     found = diagnosis(stage)
     assert (found.kind, found.cycle) == ("deadlock", None)
     assert found.summary == (
-        "rank 0 waits for store key address at train.py:8; rank 1 waits for store key ready, address at train.py:9"
+        "rank 0 waits for store key address at train.py:8; rank 1 waits for store keys ready, address at train.py:9"
     )
     assert found.ranks[0] == RankState(rank=0, state="waits for store key address", callsite="train.py:8")
 

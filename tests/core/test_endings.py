@@ -5,25 +5,19 @@ from __future__ import annotations
 import pytest
 
 from prism.core.events import (
-    Delivered,
     Exited,
     Finished,
-    Folded,
     Interrupted,
     Kill,
     Probe,
-    Probed,
     Raised,
-    Suspended,
 )
 from tests.core.actors import (
     MS,
-    RESULT,
     Stage,
     launched,
     on_stage,
     posted,
-    reduced,
     waited,
 )
 

@@ -7,8 +7,9 @@ import random
 import pytest
 
 from prism.core.events import Deliver
+from tests.core.processes import Post, Program
 from tests.core.random_programs import random_programs, skip_one_post
-from tests.core.simulation import Post, Program, Simulation
+from tests.core.simulation import Simulation
 
 SEEDS = range(100)
 

@@ -6,29 +6,9 @@ import pytest
 
 from prism.core.events import Call, Ref
 from prism.core.graph import OpKind
-from prism.core.matching import Matcher, Op, share
-from tests.core.actors import all_reduce, barrier, call, posted, recv, send
-
-WORLD = (0, 1, 2)
-
-
-def matcher(*groups: tuple[str, tuple[int, ...]]) -> Matcher:
-    """A matcher whose groups (left out: one of three ranks) have been made by all their members."""
-    made = Matcher()
-    for name, ranks in groups or (("default", WORLD),):
-        for rank in ranks:
-            made.join(rank, name, ranks, "gloo")
-    return made
-
-
-def post(of: Matcher, rank: int, posting: Call, handle: int = 1, group: str = "default") -> Op | None:
-    return of.post(posted(rank, handle, posting, group))
-
-
-def sides(op: Op | None) -> list[tuple[int, int]]:
-    """(rank, handle) of each side of a message, the sender first."""
-    assert op is not None
-    return [(op.posts[side].rank, op.posts[side].handle) for side in (0, 1)]
+from prism.core.matching import disagreement, share
+from tests.core.actors import all_reduce, barrier, call, recv, send
+from tests.core.matchers import WORLD, matcher, post
 
 
 class TestCollectives:
@@ -97,66 +77,6 @@ class TestGroups:
         assert post(m, 1, recv(source=0), group="odd").members == (3, 1)
 
 
-class TestMessages:
-    def test_either_side_may_come_first(self) -> None:
-        for order in ((0, 1), (1, 0)):
-            m = matcher()
-            first, second = (post(m, rank, (send(to=1), recv(source=0))[rank]) for rank in order)
-            assert first is None
-            assert sides(second) == [(0, 1), (1, 1)]
-
-    def test_messages_of_one_channel_match_first_in_first_out(self) -> None:
-        m = matcher()
-        post(m, 0, send(to=1, count=1), 1)
-        post(m, 0, send(to=1, count=2), 2)
-        ops = [post(m, 1, recv(source=0, count=n), n) for n in (1, 2)]
-        assert [(op.seq, sides(op)) for op in ops] == [(0, [(0, 1), (1, 1)]), (1, [(0, 2), (1, 2)])]
-
-    def test_a_tag_makes_another_channel(self) -> None:
-        m = matcher()
-        post(m, 0, send(to=1, tag=7), 1)
-        post(m, 0, send(to=1, tag=8), 2)
-        ops = [post(m, 1, recv(source=0, tag=tag), tag) for tag in (8, 7)]
-        assert [(op.channel, op.seq, sides(op)) for op in ops] == [
-            ((0, 1, 8), 0, [(0, 2), (1, 8)]), ((0, 1, 7), 0, [(0, 1), (1, 7)]),
-        ]  # fmt: skip
-
-    def test_both_directions_are_apart(self) -> None:
-        m = matcher()
-        assert [post(m, rank, send(to=1 - rank), 1) for rank in (0, 1)] == [None, None]
-        assert sides(post(m, 0, recv(source=1), 2)) == [(1, 1), (0, 2)]
-
-    def test_groups_keep_their_messages_apart(self) -> None:
-        m = matcher(("a", (0, 1)), ("b", (0, 1)))
-        post(m, 0, send(to=1), group="a")
-        assert post(m, 1, recv(source=0), group="b") is None
-
-    def test_a_receive_from_any_source_takes_the_oldest_that_fits(self) -> None:
-        m = matcher()
-        post(m, 1, send(to=0, tag=5), 1)
-        post(m, 2, send(to=0), 1)
-        post(m, 1, send(to=0), 2)
-        ops = [post(m, 0, recv(), handle) for handle in (1, 2)]
-        assert [(op.channel, sides(op)[0]) for op in ops] == [((2, 0, 0), (2, 1)), ((1, 0, 0), (1, 2))]
-
-    def test_a_send_takes_the_oldest_receive_that_fits(self) -> None:
-        m = matcher()
-        post(m, 0, recv(source=2), 1)
-        post(m, 0, recv(), 2)
-        post(m, 0, recv(source=1), 3)
-        assert sides(post(m, 1, send(to=0))) == [(1, 1), (0, 2)]
-
-    def test_a_message_to_itself_is_matched(self) -> None:
-        m = matcher()
-        post(m, 0, send(to=0), 1)
-        assert sides(post(m, 0, recv(source=0), 2)) == [(0, 1), (0, 2)]
-
-    def test_what_nobody_took_is_known(self) -> None:
-        m = matcher()
-        post(m, 0, send(to=1))
-        assert [p.rank for p in m.unmatched(m.of(0, "default"))] == [0]
-
-
 AGREED = {
     "uneven all_gather": [call(OpKind.ALL_GATHER, n, recv=(1, 2, 3)) for n in (1, 2, 3)],
     "uneven all_to_all": [
@@ -217,7 +137,7 @@ DISAGREED = {
     ),
     "scatter": (
         _all(call(OpKind.SCATTER, 12, root=0), call(OpKind.SCATTER, 4, root=0), call(OpKind.SCATTER, 5, root=0)),
-        "elements from rank 0 to rank 2: 4 are sent, 5 are awaited",
+        "elements: rank 0 scatters 12 over 3 ranks, rank 2 awaits 5",
     ),
 }  # fmt: skip
 
@@ -231,11 +151,13 @@ def test_members_that_disagree(calls: list[Call], text: str) -> None:
     assert m.broken is ops[0]
 
 
-def test_sides_of_a_message_that_disagree() -> None:
-    m = matcher()
-    post(m, 1, recv(source=0, count=4))
-    op = post(m, 0, send(to=1, count=5))
-    assert op.broken == "message from rank 0 to rank 1: 5 x float32 are sent, 4 x float32 are awaited"
+def test_a_disagreement_is_told_in_rank_order_whoever_posted_first() -> None:
+    told = set()
+    for order in ((0, 1, 2), (2, 1, 0), (1, 0, 2)):
+        m = matcher()
+        ops = [post(m, rank, all_reduce(8 if rank == 1 else 4)) for rank in order]
+        told.add(disagreement(ops[0]))
+    assert told == {"elements: rank 0 has 4, rank 1 has 8"}
 
 
 def test_the_first_broken_operation_is_the_one_that_is_told() -> None:

@@ -54,6 +54,11 @@ def test_add_goes_on_from_a_number_that_was_set(store: Store) -> None:
     assert ask(store, "add", "n", amount=2).number == 42
 
 
+def test_add_refuses_text_and_leaves_it(store: Store) -> None:
+    assert ask(store, "add", "key", amount=1).error == "store key 'key' holds b'old', to which nothing can be added"
+    assert ask(store, "get", "key") == Reply(b"old")
+
+
 def test_append_makes_a_key_longer_or_new(store: Store) -> None:
     for key in ("key", "other"):
         ask(store, "append", key, value=b"er")

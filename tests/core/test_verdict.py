@@ -95,15 +95,6 @@ class TestMismatch:
             "rank 0 posted send of 5 x float32 at train.py:5; rank 1 posted recv of 4 x float32 at train.py:6"
         )
 
-    def test_the_text_does_not_depend_on_who_came_first(self) -> None:
-        told = set()
-        for order in ((0, 1, 2), (2, 1, 0), (1, 0, 2)):
-            stage = on_stage(3)
-            for rank in order:
-                stage.hear(posted(rank, 1, all_reduce(8 if rank == 1 else 4)))
-            told.add(diagnosis(stage).summary)
-        assert len(told) == 1, told
-
 
 class TestFailure:
     def test_it_tells_who_raised_and_who_waits_since(self) -> None:
@@ -145,12 +136,6 @@ class TestFailure:
         assert stage.world.diagnosis is None
         stage.hear(Finished(rank=1, code=0), Exited(rank=1, code=0))
         assert diagnosis(stage).summary == "rank 0 ended with exit code 3"
-
-    def test_a_rank_lost_with_its_worker_did_not_raise(self) -> None:
-        stage = on_stage(1)
-        stage.hear(Lost(rank=0, reason="worker-1 was lost"))
-        assert "worker-1 was lost" in diagnosis(stage).summary
-        assert "raised" not in diagnosis(stage).summary
 
 
 class TestHang:
@@ -221,6 +206,6 @@ def test_a_rank_that_does_not_repeat_what_was_captured() -> None:
     assert world.diagnosis is not None
     assert world.diagnosis.kind == "diverged"
     assert world.diagnosis.summary == (
-        "rank 0 does not repeat what was captured: then the end of its program; "
+        "rank 0 does not repeat what was captured: then nothing more; "
         "now all_reduce of 4 x float32 on group default at train.py:5"
     )

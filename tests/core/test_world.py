@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from prism.core.events import (
-    Answer,
     Deliver,
     Exited,
     Finished,
@@ -29,7 +28,6 @@ from tests.core.actors import (
     barrier,
     bytes_of,
     call,
-    joined,
     launched,
     on_stage,
     posted,
@@ -74,11 +72,6 @@ class TestSlots:
     def test_a_slot_goes_on_when_its_rank_is_gone_before_its_start_was_heard(self) -> None:
         stage = Stage(2, slots=1)
         assert stage.hear(Exited(rank=0, code=0)) == [Launch(rank=1)]
-
-    def test_a_rank_may_speak_before_its_start_is_heard(self) -> None:
-        stage = Stage(2)  # the fork server and the rank use different lines: either may be heard first
-        stage.hear(joined(0, range(2)), launched(0))
-        assert stage.states() == ["running", "launching"]
 
     def test_who_gets_a_slot_again_is_counted_as_a_switch(self) -> None:
         stage = Stage(2, slots=1)
@@ -215,62 +208,6 @@ class TestPolling:
         stage = on_stage(1)
         stage.hear(posted(0, 1))
         assert stage.hear(Polled(rank=0, handle=1)) == [Run(rank=0)]
-
-
-class TestStore:
-    def test_set_is_answered_at_once(self) -> None:
-        assert on_stage(1).hear(asked(0, "set", "key", value=b"v")) == [Answer(rank=0)]
-
-    def test_get_waits_for_its_key(self) -> None:
-        stage = Stage(2, slots=1)
-        stage.up(0)
-        assert stage.hear(asked(0, "get", "key")) == [Launch(rank=1)]
-        stage.up(1)
-        assert stage.hear(asked(1, "set", "key", value=b"v")) == [Answer(rank=1)]
-        assert stage.hear(Finished(rank=1, code=0)) == [Leave(rank=1), Answer(rank=0, value=b"v")]
-
-    def test_wait_needs_all_its_keys(self) -> None:
-        stage = on_stage(2)
-        stage.hear(asked(0, "wait", "a", "b"))
-        assert stage.hear(asked(1, "set", "a")) == [Answer(rank=1)]
-        assert stage.hear(asked(1, "set", "b")) == [Answer(rank=1), Answer(rank=0)]
-
-    def test_a_check_that_failed_yields_to_the_others(self) -> None:
-        stage = Stage(2, slots=1)
-        stage.up(0)
-        assert stage.hear(asked(0, "check", "key")) == [Launch(rank=1)]
-        stage.up(1)
-        assert stage.hear(asked(1, "check", "key")) == [Answer(rank=0, present=False)]
-
-    def test_a_check_that_holds_keeps_its_slot(self) -> None:
-        stage = Stage(2, slots=1)
-        stage.up(0)
-        assert stage.hear(asked(0, "set", "key"), asked(0, "check", "key")) == [Answer(rank=0), Answer(rank=0)]
-
-    def test_replies_are_recorded(self) -> None:
-        stage = on_stage(2)
-        stage.hear(asked(0, "get", "key"), asked(1, "add", "key", amount=3))
-        assert [reply.value for reply in stage.exchange.records[0].replies] == [b"3"]
-
-    def test_a_rank_that_died_waiting_for_a_key_is_not_answered(self) -> None:
-        stage = on_stage(3)
-        stage.hear(asked(0, "get", "key"), Exited(rank=0, code=-9))
-        assert stage.hear(asked(1, "set", "key")) == [Answer(rank=1)]
-
-
-class TestThreads:
-    """Threads other than the main one may call the store at any time."""
-
-    def test_another_thread_may_wait_for_a_key_while_the_main_thread_is_blocked(self) -> None:
-        stage = on_stage(2)
-        stage.hear(posted(0, 1), waited(0, 1), asked(0, "get", "key"))
-        assert stage.hear(asked(1, "set", "key", value=b"v")) == [Answer(rank=1), Answer(rank=0, value=b"v")]
-        assert stage.states() == ["blocked", "running"]
-
-    def test_another_thread_may_check_a_key_while_the_main_thread_is_blocked(self) -> None:
-        stage = on_stage(2)
-        stage.hear(posted(0, 1), waited(0, 1))
-        assert stage.hear(asked(0, "check", "key")) == [Answer(rank=0, present=False)]
 
 
 def test_every_instruction_names_the_event_that_led_to_it() -> None:

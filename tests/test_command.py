@@ -1,0 +1,257 @@
+"""The command line as its users meet it: exit codes, one-line errors, resuming, and Ctrl-C at any moment."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prism import __version__
+from prism.command import main
+from prism.result import Result
+
+PROGRAMS = Path(__file__).with_name("programs")
+PATIENCE_S = 60
+"""A run that has not come to its hold point by then is broken."""
+
+
+def write_scenario(folder: Path, script: Path = PROGRAMS / "averages.py", **program: Any) -> str:
+    """A scenario of two ranks on two slots; the path of its file."""
+    path = folder / "tiny.yaml"
+    content = {
+        "prism": 1,
+        "name": "tiny",
+        "program": {"script": str(script), **program},
+        "world": {"size": 2},
+        "devices": {"kind": "cpu", "slots": 2},
+    }
+    path.write_text(json.dumps(content))  # all JSON is YAML
+    return str(path)
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> str:
+    return write_scenario(tmp_path, args=["4"])
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "out"
+
+
+# -- what is refused -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "a scenario file is missing"),
+        (["missing.yaml"], "missing.yaml:1: $: no such file"),
+        (["SCENARIO", "--wat"], "unrecognized arguments: --wat"),
+        (["SCENARIO", "-q", "-v"], "not allowed with"),
+        (["SCENARIO", "--stages", "fly"], "$.stages[0]: expected calibrate, capture, emulate or replay, got 'fly'"),
+        (["SCENARIO", "--set", "world"], "expected key.path=value"),
+        (["SCENARIO", "--set", "world.size=0"], "$.world.size: expected an integer of at least 1, got 0"),
+        (["SCENARIO", "--sandbox", "0"], "--sandbox is not available yet"),
+        (["SCENARIO", "--attach"], "--attach is not available yet"),
+        (["SCENARIO", "--serve"], "--serve is not available yet"),
+        (["SCENARIO", "--explain"], "--explain is not available yet"),
+        (["--init", "train.py"], "--init is not available yet"),
+        (["SCENARIO", "--out", "SCENARIO"], "is a file; name a folder"),
+        (["SCENARIO", "--stages", "replay"], "no finished calibrate of this scenario; add calibrate to the stages"),
+        (["SCENARIO", "--stages", "calibrate,replay"], "no finished capture of this scenario; add capture to the stages"),
+    ],
+)
+def test_what_is_refused_is_one_line_and_leaves_nothing(
+    arguments: list[str], words: str, scenario: str, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--out", str(out), *(scenario if a == "SCENARIO" else a for a in arguments)]) == 2
+    printed, complaint = capsys.readouterr()
+    assert printed == ""
+    assert complaint.count("\n") == 1
+    assert words in complaint
+    assert not out.exists()
+
+
+def test_an_error_in_the_file_names_its_line(scenario: str, out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path(scenario).write_text("prism: 1\nname: tiny\nprogram: {script: train.py}\nworld:\n  size: many\n")
+    assert main([scenario, "--out", str(out)]) == 2
+    assert capsys.readouterr().err == f"{scenario}:5: $.world.size: expected an integer of at least 1, got 'many'\n"
+
+
+def test_a_folder_that_holds_something_is_not_touched(
+    scenario: str, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out.mkdir()
+    (out / "thesis.txt").touch()
+    assert main([scenario, "--out", str(out)]) == 2
+    assert "is not empty; add --resume to go on, or name another folder" in capsys.readouterr().err
+    assert [path.name for path in out.iterdir()] == ["thesis.txt"]
+
+
+# -- what is printed -----------------------------------------------------------------------------------------------
+
+
+def test_the_version() -> None:
+    command = [sys.executable, "-m", "prism.coordinator", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"prism {__version__}, Python ")
+
+
+def test_a_failing_program_is_exit_3_with_its_traceback_first(
+    tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scenario = write_scenario(tmp_path, PROGRAMS / "leaves.py", args=["raise"])
+    assert main([scenario, "--out", str(out), "-q"]) == 3
+    printed, complaint = capsys.readouterr()
+    assert complaint == ""
+    order = ["tiny: failed, 2 ranks", "Traceback", "RuntimeError: gives up", "rank_failed: rank 1 raised RuntimeError"]
+    assert sorted(order, key=printed.index) == order
+    assert str(out / "report.html") in printed
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run of all stages: its folder and what it printed."""
+
+    out: Path
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """Run once for all tests of what follows a good run."""
+    folder = tmp_path_factory.mktemp("finished")
+    command = [sys.executable, "-m", "prism.coordinator", write_scenario(folder, args=["4"]), "--out", folder / "out"]
+    done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)
+    return Finished(folder / "out", done.stdout, done.stderr)
+
+
+def test_json_is_the_result_file(finished: Finished) -> None:
+    assert finished.stdout == (finished.out / "result.json").read_text()
+    result = Result.load(finished.out / "result.json")
+    assert {name: stage.status for name, stage in result.stages.items()} == dict.fromkeys(
+        ["capture", "calibrate", "replay"], "ok"
+    )
+    assert [(rank.exit, rank.iterations) for rank in result.ranks] == [(0, 4), (0, 4)]
+
+
+def test_progress_is_plain_lines_where_there_is_no_terminal(finished: Finished) -> None:
+    told = [line.partition(" (")[0] for line in finished.stderr.splitlines()]
+    assert told == ["capture ...", "capture ok", "calibrate ...", "calibrate ok", "replay ...", "replay ok"]
+
+
+# -- going on ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("stages", "statuses"),
+    [
+        ([], {"capture": "reused", "calibrate": "reused", "replay": "ok"}),
+        (["--stages", "replay"], {"calibrate": "reused", "replay": "ok"}),
+    ],
+)
+def test_finished_stages_are_used_again(
+    stages: list[str], statuses: dict[str, str], finished: Finished, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = Result.load(finished.out / "result.json")
+    scenario = str(finished.out.parent / "tiny.yaml")
+    assert main([scenario, "--out", str(finished.out), "--resume", "-q", *stages]) == 0
+    assert capsys.readouterr().err == ""
+    after = Result.load(finished.out / "result.json")
+    assert {name: stage.status for name, stage in after.stages.items()} == statuses
+    after.stages = before.stages
+    assert after == before
+
+
+# -- Ctrl-C --------------------------------------------------------------------------------------------------------
+
+
+class HeldRun:
+    """A run of the command, as a terminal would start it, whose program or import stops at a hold point."""
+
+    def __init__(self, folder: Path, scenario: str) -> None:
+        self._mark = uuid.uuid4().hex  # in the environment of all of the run's processes, and of no others
+        self.pipe = folder / "pipe"
+        os.mkfifo(self.pipe)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "prism.coordinator", scenario, "--out", folder / "out"],
+            env=os.environ | {"RUN_OF_A_TEST": self._mark, "PYTHONPATH": str(folder)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            process_group=0,
+        )
+
+    def interrupt(self) -> int:
+        """Wait for the hold point, press Ctrl-C, and return the exit code."""
+        descriptor = os.open(self.pipe, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            assert select.select([descriptor], [], [], PATIENCE_S)[0], "the run does not come to its hold point"
+        finally:
+            os.close(descriptor)
+        self.scratch = self._find_scratch()
+        assert self.scratch.is_dir()
+        os.killpg(self._process.pid, signal.SIGINT)
+        self._process.communicate(timeout=PATIENCE_S)
+        return self._process.returncode
+
+    def processes(self) -> list[int]:
+        """Those of the run that are still there."""
+        return [int(directory.name) for directory in self._directories()]
+
+    def end(self) -> None:
+        """Let nothing of the run outlive the test."""
+        for pid in self.processes():
+            os.kill(pid, signal.SIGKILL)
+        self._process.communicate()
+
+    def _find_scratch(self) -> Path:
+        for directory in self._directories():
+            arguments = (directory / "cmdline").read_bytes().split(b"\0")
+            if b"--keys" in arguments:
+                return Path(arguments[arguments.index(b"--keys") + 1].decode()).parent
+        raise AssertionError("the run has no worker")
+
+    def _directories(self) -> Iterator[Path]:
+        for directory in Path("/proc").glob("[0-9]*"):
+            try:
+                environment = (directory / "environ").read_bytes()  # empty for a zombie
+            except OSError:
+                continue
+            if f"RUN_OF_A_TEST={self._mark}".encode() in environment:
+                yield directory
+
+
+@pytest.mark.parametrize("stage", ["start-up", "capture", "calibrate"])
+def test_ctrl_c_ends_everything_and_leaves_a_partial_result(stage: str, tmp_path: Path, out: Path) -> None:
+    pipe, ran = tmp_path / "pipe", tmp_path / "ran"
+    preload = []
+    if stage == "start-up":
+        (tmp_path / "slow_import.py").write_text(f"import signal\nopen({str(pipe)!r}, 'w').write('here')\nsignal.pause()\n")
+        preload = ["slow_import"]
+    elif stage == "capture":
+        ran.touch()
+    run = HeldRun(tmp_path, write_scenario(tmp_path, PROGRAMS / "holds.py", args=[str(pipe), str(ran)], preload=preload))
+    try:
+        assert run.interrupt() == 130
+        assert run.processes() == []
+        assert not run.scratch.exists()
+    finally:
+        run.end()
+    result = Result.load(out / "result.json")
+    assert result.status == "partial"
+    statuses = {name: stage.status for name, stage in result.stages.items()}
+    interrupted = {"capture": "ok", "calibrate": "interrupted"} if stage == "calibrate" else {"capture": "interrupted"}
+    assert statuses == interrupted
