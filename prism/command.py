@@ -21,7 +21,7 @@ from prism.progress import observer
 from prism.scenario import Scenario
 from prism.summary import print_summary
 
-OK, INTERRUPTED = 0, 130
+OK, RUN_FAILED, INTERRUPTED = 0, 4, 130
 NOT_YET = {"--init": "init", "--sandbox": "sandbox", "--attach": "attach", "--serve": "serve", "--explain": "explain"}
 
 
@@ -43,6 +43,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
+    except Exception as error:
+        if "-v" in (given := sys.argv[1:] if arguments is None else arguments) or "--verbose" in given:
+            raise
+        print(f"prism: internal error: {type(error).__name__}: {error}; -v shows where", file=sys.stderr)
+        return RUN_FAILED
 
 
 def _parser() -> argparse.ArgumentParser:

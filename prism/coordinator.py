@@ -102,15 +102,17 @@ class Coordinator:
             await self._drive("capture", world, keep_logs=False)
             self.result.ranks = _rank_results(world)
             self.result.switches = sum(rank.switches for rank in world.ranks.values())
+            self._check(world)
             if self.scenario.capture.iterations is None:  # ranks that were cut leave operations open by nature
                 exchange.conclude()
             self.result.warnings = exchange.warnings.told()
-            self._check(world)
             graph = build_graph(exchange.records, exchange.matcher)
             self.result.nodes, self.result.ops = len(graph.nodes), len(graph.ops)
             self.folder.save_records(exchange.records)
             self.folder.save_graph(graph, self.scenario)
-            self._progress.captured = Captured(switches=self.result.switches, ranks=self.result.ranks)
+            self._progress.captured = Captured(
+                switches=self.result.switches, ranks=self.result.ranks, warnings=self.result.warnings
+            )
         return graph
 
     async def calibrate(self, graph: Graph) -> Graph:
@@ -144,6 +146,9 @@ class Coordinator:
     def _finish(self) -> None:
         """Say how the run as a whole went, and write it down: result.json and its views."""
         states = {stage.status for stage in self.result.stages.values()}
+        if not states:  # nothing was begun, so there is nothing to tell
+            self.folder.abandon()
+            return
         self.result.status = "failed" if "failed" in states else "partial" if "interrupted" in states else "ok"
         self.result.save(self.folder.result)
         if self._seen is not None or self.result.diagnosis is not None:
@@ -187,6 +192,7 @@ class Coordinator:
         if self._progress.captured is not None:
             self.result.ranks = self._progress.captured.ranks
             self.result.switches = self._progress.captured.switches
+            self.result.warnings = self._progress.captured.warnings
         return graph
 
     async def _drive(self, stage: str, world: World, keep_logs: bool) -> None:
@@ -231,6 +237,7 @@ def _setup(scenario: Scenario, folder: Folder, keep_logs: bool) -> Setup:
         world_size=scenario.world.size,
         ranks_per_node=scenario.world.ranks_per_node,
         semantics=scenario.semantics,
+        present_as=scenario.devices.present_as or "",
         payloads=str(folder.payloads.resolve()),
         logs=str(folder.logs.resolve()),
         iterations=scenario.capture.iterations or 0,

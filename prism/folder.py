@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import shutil
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from prism import trace
+from prism.core.diagnosis import Warning
 from prism.core.graph import Graph
 from prism.core.record import RankRecord
 from prism.errors import ScenarioError
@@ -21,6 +23,7 @@ class Captured(msgspec.Struct, kw_only=True):
 
     switches: int
     ranks: list[RankResult]
+    warnings: list[Warning] = []
 
 
 class Done(msgspec.Struct, kw_only=True):
@@ -58,6 +61,11 @@ class Folder:
         if self.path.is_dir() and any(self.path.iterdir()) and not resume:
             raise ScenarioError(f"--out: {self.path} is not empty; add --resume to go on, or name another folder")
         self.path.mkdir(parents=True, exist_ok=True)
+
+    def abandon(self) -> None:
+        """Take the folder away again if nothing was put into it."""
+        with contextlib.suppress(OSError):
+            self.path.rmdir()
 
     def clear_capture(self) -> None:
         """Take away what an unfinished capture left, and what came of it."""

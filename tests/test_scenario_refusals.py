@@ -180,7 +180,6 @@ ADDED_AT_LINE_5 = [
 
 NOT_AVAILABLE = [
     ("fold={mesh: {dp: 8}, over: [dp]}", "$.fold: not available yet, leave it null"),
-    ("semantics=nccl", "$.semantics: nccl is not available yet, choose from auto, gloo"),
     ("devices.kind=cuda", "$.devices.kind: cuda is not available yet, choose from auto, cpu"),
     ("devices.present_as=H200", "$.devices.present_as: not available yet, leave it null"),
     ("devices.memory=80GB", "$.devices.memory: not available yet, leave it null"),
@@ -315,7 +314,6 @@ def test_files_that_cannot_be_read(directory: Path) -> None:
             {"what_if": (WhatIf(name="a", slow=Slow(ranks=(1,), factor=0.0)),)},
             "scenario: $.what_if[0].slow.factor: expected float > 0.0",
         ),
-        ({"semantics": "nccl"}, "scenario: $.semantics: nccl is not available yet, choose from auto, gloo"),
         ({"program": Program()}, "scenario: $.program: expected one of script and module, got neither"),
     ],
 )

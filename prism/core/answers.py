@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -28,8 +29,12 @@ class _Walk:
 
     record: RankRecord
     step: int = 0
-    reply: int = 0
     durations: list[int] = field(default_factory=list)
+    replies: dict[StoreCall, deque[Reply]] = field(default_factory=lambda: defaultdict(deque))
+
+    def __post_init__(self) -> None:
+        for request, reply in self.record.replies:
+            self.replies[request].append(reply)
 
 
 class Answers:
@@ -90,10 +95,10 @@ class Answers:
 
     def ask(self, event: Asked) -> Reply | None:
         walk = self._walks[event.rank]
-        if walk.reply == len(walk.record.replies):
-            raise Diverged(event.rank, None, f"a {event.request.action} of the store at {event.site or '?'}")
-        walk.reply += 1
-        return walk.record.replies[walk.reply - 1]
+        if not walk.replies[event.request]:
+            keys = ", ".join(event.request.keys)
+            raise Diverged(event.rank, None, f"{event.request.action} of store key {keys} at {event.site or '?'}")
+        return walk.replies[event.request].popleft()
 
     def _next(self, rank: int, now: Step, compute: int) -> Step:
         walk = self._walks[rank]

@@ -41,6 +41,9 @@ class Spent:
     payload: Ref
 
 
+MOST_TOLD = 8
+"""How many operations of a cycle a warning tells."""
+
 Outcome = Done | FoldDue | Spent
 
 
@@ -157,7 +160,7 @@ class Capture:
     def ask(self, event: Asked) -> Reply | None:
         reply = self.store.ask(event.request)
         if reply is not None:
-            self.records[event.rank].replies.append(reply)
+            self.records[event.rank].replies.append((event.request, reply))
         return reply
 
     def conclude(self) -> None:
@@ -167,7 +170,10 @@ class Capture:
             self.warnings.add("pending_at_destroy", text, rank)
         crossed = crossed_operations(self.records, self.matcher)
         if crossed:
-            told = "; then ".join(f"{op.call.name} of group {op.group.name} at {_site(op)}" for op in crossed)
+            told = "; then ".join(
+                f"{op.call.name} of group {op.group.name} at {_site(op)}" for op in crossed[:MOST_TOLD]
+            )
+            told += f"; and {len(crossed) - MOST_TOLD} more" if len(crossed) > MOST_TOLD else ""
             ranks = sorted({rank for op in crossed for rank in op.members})
             self.warnings.add(
                 "unsafe_order",

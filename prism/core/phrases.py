@@ -10,7 +10,7 @@ from prism.core.graph import OpKind
 from prism.core.matching import Op
 from prism.core.ranks import Rank
 from prism.core.situation import Situation
-from prism.core.stuck import absent, awaited
+from prism.core.stuck import absent, awaited, waits_for_store
 
 TOLD = 6
 """How many different situations a summary spells out; all ranks are in the diagnosis itself."""
@@ -46,7 +46,7 @@ def situations(seen: Situation, waiting: Iterable[Rank]) -> str:
 
 def situation(seen: Situation, rank: Rank) -> str:
     """What one rank waits in and for whom."""
-    if rank.asks is not None:
+    if waits_for_store(rank):
         return f"for {keys(seen, rank)} at {place(rank.site)}"
     handle = awaited(rank)[0]
     posted = rank.open[handle]
@@ -67,7 +67,8 @@ def situation(seen: Situation, rank: Rank) -> str:
 
 def keys(seen: Situation, rank: Rank) -> str:
     """The store keys that a rank waits for, without the prefixes that torch puts before them."""
-    assert rank.asks is not None
+    if rank.asks is None:
+        return "a store key that it asks for again and again"
     missing = [key.rpartition("//")[2] for key in seen.exchange.missing(rank.asks)]
     return f"store key{'s' if len(missing) > 1 else ''} {', '.join(missing)}"
 

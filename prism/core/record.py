@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from prism.core.events import Call, Ref
+from prism.core.events import Call, Ref, StoreCall
 from prism.core.store import Reply
 
 
@@ -47,11 +47,11 @@ Step = PostStep | WaitStep | MarkStep
 
 
 class RankRecord(msgspec.Struct):
-    """One rank's steps in program order, and the store's replies in the order in which they were asked for."""
+    """One rank's steps in program order, and the store's replies, each with what was asked, in order of the answers."""
 
     rank: int
     steps: list[Step] = []
-    replies: list[Reply] = []
+    replies: list[tuple[StoreCall, Reply]] = []
 
     def encode(self) -> bytes:
         """The record as bytes."""

@@ -8,7 +8,7 @@ hope does not reach is stuck, even while unrelated ranks compute.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from prism.core.ranks import Rank
@@ -66,10 +66,9 @@ def awaited(rank: Rank) -> Sequence[int]:
     return (rank.polled,) if rank.polled in rank.open else tuple(rank.open)[:1]
 
 
-def absent(seen: Situation, rank: Rank, handle: int) -> Iterable[int]:
+def absent(seen: Situation, rank: Rank, handle: int) -> Sequence[int]:
     """The global ranks that an open operation still waits for."""
-    _, need = _need(seen, rank, handle)
-    return need.of
+    return _need(seen, rank, handle).of
 
 
 def is_waiting(seen: Situation, rank: Rank) -> bool:
@@ -80,7 +79,13 @@ def is_waiting(seen: Situation, rank: Rank) -> bool:
         return True
     if rank.state not in (State.RUNNING, State.READY, State.STOPPED):
         return False
-    return (rank.idle_probes >= SURE_PROBES and bool(rank.open)) or rank.polls >= SURE_POLLS
+    asleep = rank.idle_probes >= SURE_PROBES and bool(rank.open)
+    return asleep or waits_for_store(rank) or (rank.polls >= SURE_POLLS and rank.polled in rank.open)
+
+
+def waits_for_store(rank: Rank) -> bool:
+    """Whether the rank is blocked on a key of the store, or polls for one and does nothing else."""
+    return rank.asks is not None or (rank.polls >= SURE_POLLS and rank.polled == 0)
 
 
 def _can_act(seen: Situation, rank: Rank, unmet: dict[int, int]) -> bool:
@@ -89,24 +94,27 @@ def _can_act(seen: Situation, rank: Rank, unmet: dict[int, int]) -> bool:
 
 def _collect(seen: Situation, rank: Rank, needs: dict[object, Need]) -> int:
     """Note what a waiting rank needs; returns how many things are missing."""
-    if rank.asks is not None:
-        keyed: list[tuple[object, Need]] = [(("store", rank.rank), Need(tuple(seen.ranks), one_is_enough=True))]
-    else:
-        keyed = [_need(seen, rank, handle) for handle in awaited(rank)]
+    if waits_for_store(rank):  # whoever can act may set any key
+        needs.setdefault("store", Need(tuple(seen.ranks), one_is_enough=True)).waiters.append(rank.rank)
+        return 1
     count = 0
-    for key, need in keyed:
-        if need.of:
-            needs.setdefault(key, need).waiters.append(rank.rank)
+    for handle in awaited(rank):
+        op = seen.exchange.find(rank.rank, handle)
+        key: object = (rank.rank, handle) if op is None else op.number
+        if key not in needs:
+            needs[key] = _need(seen, rank, handle)
+        if needs[key].of:
+            needs[key].waiters.append(rank.rank)
             count += 1
     return count
 
 
-def _need(seen: Situation, rank: Rank, handle: int) -> tuple[object, Need]:
+def _need(seen: Situation, rank: Rank, handle: int) -> Need:
     op = seen.exchange.find(rank.rank, handle)
     if op is not None:
-        return op.number, Need(op.absent)
+        return Need(op.absent)
     posted = rank.open[handle]  # a message whose other side is not there
     members = seen.exchange.members(rank.rank, posted.group)
     if posted.call.peer >= 0:
-        return (rank.rank, handle), Need((members[posted.call.peer],))
-    return (rank.rank, handle), Need([m for m in members if m != rank.rank], one_is_enough=True)
+        return Need((members[posted.call.peer],))
+    return Need([m for m in members if m != rank.rank], one_is_enough=True)

@@ -12,7 +12,7 @@ from prism.core.matching import CommGroup, Op, disagreement
 from prism.core.ranks import Rank
 from prism.core.situation import Situation
 from prism.core.states import ACTS, State
-from prism.core.stuck import absent, awaited, is_waiting, stuck_ranks
+from prism.core.stuck import absent, awaited, is_waiting, stuck_ranks, waits_for_store
 
 GRACE = 500_000_000
 """ns for other ranks to come to rest after the first trouble, so that the diagnosis shows where they stand."""
@@ -76,10 +76,11 @@ def _mismatch(seen: Situation, op: Op) -> Diagnosis:
 
 def _deadlock(seen: Situation, stuck: Sequence[int]) -> Diagnosis:
     ranks = [seen.ranks[rank] for rank in stuck]
-    gone = {m for r in ranks for h in awaited(r) if r.asks is None for m in absent(seen, r, h)}
+    gone = {m for r in ranks for h in awaited(r) if not waits_for_store(r) for m in absent(seen, r, h)}
     ended = [r for r in seen.ranks.values() if r.rank in gone and r.state is State.ENDED]
     told = [phrases.situations(seen, ranks), *(f"rank {r.rank} has ended (exit code {r.code})" for r in ended)]
-    others = [r for r in seen.ranks.values() if r.rank not in stuck]
+    members = frozenset(stuck)
+    others = [r for r in seen.ranks.values() if r.rank not in members]
     group = _group_of(seen, ranks)
     return Diagnosis(
         kind="deadlock",
@@ -101,23 +102,24 @@ def _hang(seen: Situation, silent: Sequence[Rank]) -> Diagnosis:
 
 def _cycle(seen: Situation, stuck: Sequence[int]) -> list[int] | None:
     """A circle of ranks each of which waits for the next, lowest first; None where the waits end at ended ranks."""
+    members, walked = frozenset(stuck), set[int]()
     for start in stuck:
         path: dict[int, None] = {}
         rank: int | None = start
-        while rank is not None and rank not in path:
+        while rank is not None and rank not in path and rank not in walked:
             path[rank] = None
-            rank = _next_stuck(seen, seen.ranks[rank], stuck)
-        if rank is not None:
-            walked = list(path)
-            circle = walked[walked.index(rank) :]
+            rank = _next_stuck(seen, seen.ranks[rank], members)
+        if rank is not None and rank in path:
+            circle = list(path)[list(path).index(rank) :]
             lowest = circle.index(min(circle))
             return circle[lowest:] + circle[:lowest]
+        walked.update(path)
     return None
 
 
-def _next_stuck(seen: Situation, rank: Rank, stuck: Sequence[int]) -> int | None:
+def _next_stuck(seen: Situation, rank: Rank, stuck: frozenset[int]) -> int | None:
     """A stuck rank that this one waits for."""
-    if rank.asks is not None:
+    if waits_for_store(rank):
         return None
     return next((m for h in awaited(rank) for m in absent(seen, rank, h) if m in stuck), None)
 
@@ -127,7 +129,7 @@ def _state(seen: Situation, rank: Rank) -> RankState:
         return RankState(
             rank=rank.rank, state=phrases.ending(rank), callsite=innermost(rank.site), traceback=rank.traceback or None
         )
-    if rank.asks is not None:
+    if waits_for_store(rank):
         return RankState(rank=rank.rank, state=f"waits for {phrases.keys(seen, rank)}", callsite=innermost(rank.site))
     handles = awaited(rank)
     if not handles or not (rank.state is State.BLOCKED or is_waiting(seen, rank)):

@@ -55,6 +55,7 @@ class Setup(Message, frozen=True):
     world_size: int
     ranks_per_node: int
     semantics: str
+    present_as: str = ""  # the device model that the program is told it has; "" for none
     payloads: str
     logs: str
     scratch: str = ""  # filled in by the crew, which owns it

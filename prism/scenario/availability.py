@@ -26,6 +26,7 @@ AVAILABLE: dict[str, tuple[object, ...]] = {
     "capture.payloads": ("all",),
     "calibrate.iterations": (None,),
     "calibrate.answers": ("auto", "fast"),
+    "calibrate.share": ("none",),
     "faults": (),
     "launcher.kind": ("local",),
     "stages": ("capture", "calibrate", "replay"),

@@ -200,7 +200,7 @@ class Calibrate(Block, frozen=True, kw_only=True):
     answers: Literal["auto", "fast", "paced"] = "auto"
     """When answers from outside the slice come: at once, or at the time at which the virtual ranks would give them."""
 
-    share: Literal["signature", "none"] = "signature"
+    share: Literal["signature", "none"] = "none"
     """Whether ranks that do the same share one measurement."""
 
 

@@ -1,7 +1,7 @@
 """Well-behaved ranks without processes: what their programs do, what they say, and what they do when told.
 
-A rank has a main thread, which runs its program; a completer, which takes in results and does sums; and for each call of
-the store that its program leaves to another thread, such a thread.
+A rank has a main thread, which runs its program; a completer, which takes in results and does sums; and one thread for
+each call of the store that its program does not make on the main one.
 """
 
 from __future__ import annotations

@@ -191,6 +191,18 @@ class TestFolds:
         told = stage.hear(Folded(rank=1, op=0, results=results))
         assert told[:2] == [Deliver(rank=r, handle=1, result=results[r]) for r in range(2)]
 
+    def test_a_member_is_told_of_blocks_that_are_shorter_than_its_room(self) -> None:
+        stage = on_stage(2)
+        for rank, awaited in enumerate(((1, 5), (3, 2))):
+            of = call(OpKind.ALL_TO_ALL, 4, send=((1, 3), (2, 2))[rank], recv=awaited)
+            stage.hear(posted(rank, 1, of, payload=bytes_of(rank, 1)))
+        results = (Ref("result", 0, 12), Ref("result", 12, 20))
+        told = stage.hear(Folded(rank=1, op=0, results=results))
+        assert told[:2] == [
+            Deliver(rank=0, handle=1, result=results[0], blocks=(4, 8)), Deliver(rank=1, handle=1, result=results[1]),
+        ]  # fmt: skip
+        assert [(w.kind, w.ranks) for w in stage.exchange.warnings.told()] == [("size_mismatch", [0])]
+
 
 class TestPolling:
     def test_a_poll_that_failed_yields_to_the_others(self) -> None:
