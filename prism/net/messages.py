@@ -55,10 +55,10 @@ class Setup(Message, frozen=True):
     world_size: int
     ranks_per_node: int
     semantics: str
-    present_as: str = ""  # the device model that the program is told it has; "" for none
     payloads: str
     logs: str
     scratch: str = ""  # filled in by the crew, which owns it
+    present_as: str = ""  # the device model that the program is told it has; "" for none
     iterations: int = 0  # end each rank after so many; 0: when its program ends
     keep_logs: bool = False  # a later stage leaves the first one's logs as they are
 

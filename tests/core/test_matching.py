@@ -151,6 +151,13 @@ def test_members_that_disagree(calls: list[Call], text: str) -> None:
     assert m.broken is ops[0]
 
 
+@pytest.mark.parametrize(("backend", "ready"), [("gloo", True), ("nccl", False)])
+def test_a_block_may_be_shorter_than_its_room_on_gloo_only(backend: str, ready: bool) -> None:
+    m = matcher(("pair", (0, 1)), backend=backend)
+    post(m, 0, call(OpKind.ALL_TO_ALL, 2, send=(1, 1), recv=(1, 3)), group="pair")
+    assert post(m, 1, call(OpKind.ALL_TO_ALL, 3, send=(2, 1), recv=(1, 1)), group="pair").ready == ready
+
+
 def test_a_disagreement_is_told_in_rank_order_whoever_posted_first() -> None:
     told = set()
     for order in ((0, 1, 2), (2, 1, 0), (1, 0, 2)):
