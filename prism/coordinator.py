@@ -102,6 +102,7 @@ class Coordinator:
             await self._drive("capture", world, keep_logs=False)
             self.result.ranks = _rank_results(world)
             self.result.switches = sum(rank.switches for rank in world.ranks.values())
+            self.result.warnings = exchange.warnings.told()
             self._check(world)
             if self.scenario.capture.iterations is None:  # ranks that were cut leave operations open by nature
                 exchange.conclude()

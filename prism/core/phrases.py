@@ -46,7 +46,7 @@ def situations(seen: Situation, waiting: Iterable[Rank]) -> str:
 
 def situation(seen: Situation, rank: Rank) -> str:
     """What one rank waits in and for whom."""
-    if waits_for_store(rank):
+    if waits_for_store(seen, rank):
         return f"for {keys(seen, rank)} at {place(rank.site)}"
     handle = awaited(rank)[0]
     posted = rank.open[handle]

@@ -29,6 +29,7 @@ class Rank:
     site: str = ""  # the last line of the program it was seen at
     polled: int = 0  # the handle that it asks for again and again; 0 for a key of the store
     polls: int = 0  # how often in a row
+    polls_since: int = 0  # ns: when that began
     idle_probes: int = 0  # looks in a row at which its main thread slept on an unfinished operation
     code: int | None = None  # how its program or process ended
     error: str = ""

@@ -17,8 +17,9 @@ from prism.core.states import State
 
 SURE_PROBES = 5
 """Looks in a row that must find a rank asleep on an unfinished operation before it counts as blocked."""
-SURE_POLLS = 1000
-"""Failed polls in a row, with nothing done in between, after which a rank counts as waiting for what it polls."""
+SURE_POLLS = 100
+SURE_POLLING = 1_000_000_000
+"""Failed polls in a row, and ns since the first of them, after which a rank counts as waiting for what it polls."""
 
 
 @dataclass(eq=False)
@@ -80,12 +81,16 @@ def is_waiting(seen: Situation, rank: Rank) -> bool:
     if rank.state not in (State.RUNNING, State.READY, State.STOPPED):
         return False
     asleep = rank.idle_probes >= SURE_PROBES and bool(rank.open)
-    return asleep or waits_for_store(rank) or (rank.polls >= SURE_POLLS and rank.polled in rank.open)
+    return asleep or waits_for_store(seen, rank) or (_polls_only(seen, rank) and rank.polled in rank.open)
 
 
-def waits_for_store(rank: Rank) -> bool:
+def waits_for_store(seen: Situation, rank: Rank) -> bool:
     """Whether the rank is blocked on a key of the store, or polls for one and does nothing else."""
-    return rank.asks is not None or (rank.polls >= SURE_POLLS and rank.polled == 0)
+    return rank.asks is not None or (_polls_only(seen, rank) and rank.polled == 0)
+
+
+def _polls_only(seen: Situation, rank: Rank) -> bool:
+    return rank.polls >= SURE_POLLS and seen.now - rank.polls_since >= SURE_POLLING
 
 
 def _can_act(seen: Situation, rank: Rank, unmet: dict[int, int]) -> bool:
@@ -94,8 +99,10 @@ def _can_act(seen: Situation, rank: Rank, unmet: dict[int, int]) -> bool:
 
 def _collect(seen: Situation, rank: Rank, needs: dict[object, Need]) -> int:
     """Note what a waiting rank needs; returns how many things are missing."""
-    if waits_for_store(rank):  # whoever can act may set any key
-        needs.setdefault("store", Need(tuple(seen.ranks), one_is_enough=True)).waiters.append(rank.rank)
+    if waits_for_store(seen, rank):  # whoever can act may set any key
+        if "store" not in needs:
+            needs["store"] = Need(tuple(seen.ranks), one_is_enough=True)
+        needs["store"].waiters.append(rank.rank)
         return 1
     count = 0
     for handle in awaited(rank):

@@ -76,7 +76,7 @@ def _mismatch(seen: Situation, op: Op) -> Diagnosis:
 
 def _deadlock(seen: Situation, stuck: Sequence[int]) -> Diagnosis:
     ranks = [seen.ranks[rank] for rank in stuck]
-    gone = {m for r in ranks for h in awaited(r) if not waits_for_store(r) for m in absent(seen, r, h)}
+    gone = {m for r in ranks for h in awaited(r) if not waits_for_store(seen, r) for m in absent(seen, r, h)}
     ended = [r for r in seen.ranks.values() if r.rank in gone and r.state is State.ENDED]
     told = [phrases.situations(seen, ranks), *(f"rank {r.rank} has ended (exit code {r.code})" for r in ended)]
     members = frozenset(stuck)
@@ -119,7 +119,7 @@ def _cycle(seen: Situation, stuck: Sequence[int]) -> list[int] | None:
 
 def _next_stuck(seen: Situation, rank: Rank, stuck: frozenset[int]) -> int | None:
     """A stuck rank that this one waits for."""
-    if waits_for_store(rank):
+    if waits_for_store(seen, rank):
         return None
     return next((m for h in awaited(rank) for m in absent(seen, rank, h) if m in stuck), None)
 
@@ -129,7 +129,7 @@ def _state(seen: Situation, rank: Rank) -> RankState:
         return RankState(
             rank=rank.rank, state=phrases.ending(rank), callsite=innermost(rank.site), traceback=rank.traceback or None
         )
-    if waits_for_store(rank):
+    if waits_for_store(seen, rank):
         return RankState(rank=rank.rank, state=f"waits for {phrases.keys(seen, rank)}", callsite=innermost(rank.site))
     handles = awaited(rank)
     if not handles or not (rank.state is State.BLOCKED or is_waiting(seen, rank)):

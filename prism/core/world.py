@@ -156,8 +156,9 @@ class World(Situation):
 
     def _yield(self, rank: Rank, handle: int) -> None:
         """A poll that failed: others first."""
-        rank.polls = rank.polls + 1 if rank.polled == handle else 1
-        rank.polled = handle
+        if rank.polled != handle or not rank.polls:
+            rank.polled, rank.polls, rank.polls_since = handle, 0, self.now
+        rank.polls += 1
         self._move(rank, Trigger.YIELD)
         self.slots.release()
         self.slots.enqueue(rank.rank)
@@ -171,6 +172,7 @@ class World(Situation):
             else:
                 self._answer(rank.rank, event.number, reply)
         elif reply is None:
+            rank.polls = 0
             rank.asks, rank.call = event.request, event.number
             self._move(rank, Trigger.BLOCK)
             self.slots.release()
@@ -178,6 +180,7 @@ class World(Situation):
             rank.reply, rank.call = reply, event.number
             self._yield(rank, 0)
         else:
+            rank.polls = 0
             self._move(rank, Trigger.SPEAK)
             self._answer(rank.rank, event.number, reply)
         if event.request.action in CHANGES_STORE:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from prism.core.events import Answer, AnyInstruction, Exited, Finished, Launch, Leave, Probed, Suspended
+from prism.core.events import Answer, AnyInstruction, Exited, Finished, Launch, Leave, Probed, StoreCall, Suspended
+from prism.core.store import Reply
 from prism.core.world import QUANTUM
 from tests.core.actors import Stage, asked, on_stage, posted, waited
 
@@ -63,10 +64,10 @@ class TestMainThread:
         text = "store key 'key' holds b'text', to which nothing can be added"
         assert stage.hear(asked(0, "add", "key", number=2, amount=1)) == [Answer(rank=0, call=2, error=text)]
 
-    def test_replies_are_recorded(self) -> None:
+    def test_replies_are_recorded_with_what_was_asked(self) -> None:
         stage = on_stage(2)
         stage.hear(asked(0, "get", "key"), asked(1, "add", "key", amount=3))
-        assert [reply.value for reply in stage.exchange.records[0].replies] == [b"3"]
+        assert stage.exchange.records[0].replies == [(StoreCall("get", ("key",)), Reply(b"3"))]
 
     def test_a_rank_that_died_waiting_for_a_key_is_not_answered(self) -> None:
         stage = on_stage(3)

@@ -15,9 +15,6 @@ def show(name: str, *values: object) -> None:
 dist.init_process_group("gloo")
 rank = dist.get_rank()
 
-data = torch.tensor([rank, 10.0 * rank])
-dist.all_reduce(data, dist.ReduceOp.AVG)
-show("all_reduce avg", data)
 data = torch.tensor([rank, 10 * rank])
 dist.all_reduce(data, dist.ReduceOp.AVG)
 show("all_reduce avg of integers", data)
@@ -51,10 +48,3 @@ with dist._coalescing_manager():
     for shard, whole in zip(shards, wholes, strict=True):
         dist.reduce_scatter_tensor(shard, whole)
 show("coalesced reduce_scatter_tensor", *shards)
-
-dist.destroy_process_group()
-dist.init_process_group("gloo")
-data = torch.tensor([1.0])
-dist.all_reduce(data)
-show("all_reduce in a second life", data)
-dist.destroy_process_group()

@@ -32,6 +32,9 @@ def reductions() -> None:
             data = mine(5, dtype=dtype)
             dist.all_reduce(data, op)
             show(f"all_reduce {name} {dtype}", data)
+    data = mine(5)
+    dist.all_reduce(data, dist.ReduceOp.AVG)
+    show("all_reduce avg", data)
     for name, op in BITWISE.items():
         for dtype in (torch.int64, torch.int32, torch.uint8):
             data = mine(5, dtype=dtype)
@@ -224,4 +227,11 @@ rank = dist.get_rank()
 for section in (reductions, copies, shards, messages, objects, asynchronous, groups, layouts, functional_collectives):
     section()
 show("identity", dist.get_backend(), dist.get_world_size(), dist.is_initialized())
+
+store = dist.PrefixStore("second", dist.distributed_c10d._get_default_store())
+dist.destroy_process_group()
+dist.init_process_group("gloo", store=store, rank=rank, world_size=4)
+data = mine(2)
+dist.all_reduce(data)
+show("all_reduce in a second life", data)
 dist.destroy_process_group()

@@ -1,0 +1,55 @@
+"""Answers from the record: what was asked decides, and a rank that does something else has diverged."""
+
+from __future__ import annotations
+
+import pytest
+
+from prism.core.answers import Answers, Diverged
+from prism.core.events import StoreCall
+from prism.core.exchange import Done
+from prism.core.record import MarkStep, PostStep, RankRecord, WaitStep
+from prism.core.store import Reply
+from tests.core.actors import RESULT, all_reduce, asked, barrier, posted, waited
+
+
+def answers(*steps: PostStep | WaitStep | MarkStep, replies: list[tuple[StoreCall, Reply]] | None = None) -> Answers:
+    """Answers to rank 0."""
+    return Answers([RankRecord(0, list(steps), replies or [])])
+
+
+def test_a_post_is_done_at_once_with_the_recorded_result() -> None:
+    recorded = PostStep("default", 1, all_reduce(), "train.py:5", result=RESULT, blocks=(4, 8))
+    assert answers(recorded).post(posted(0, 1, all_reduce())) == [Done(0, 1, RESULT, (4, 8))]
+
+
+def test_another_call_has_diverged() -> None:
+    recorded = PostStep("default", 1, all_reduce(), "train.py:5")
+    text = (
+        "rank 0 does not repeat what was captured: then all_reduce of 4 x float32 on group default at train.py:5; "
+        "now barrier of 0 x none on group default at train.py:6"
+    )
+    with pytest.raises(Diverged) as error:
+        answers(recorded).post(posted(0, 1, barrier(), site="train.py:6"))
+    assert str(error.value) == text
+
+
+def test_a_wait_for_something_else_has_diverged() -> None:
+    with pytest.raises(Diverged, match=r"then the end of an iteration; now a wait for its operations \[1\] at \?"):
+        answers(MarkStep()).wait(waited(0, 1))
+
+
+def test_each_call_of_the_store_gets_its_own_reply_whatever_the_order() -> None:
+    replies = [(StoreCall("get", (key,)), Reply(key.encode())) for key in "ab"]
+    of = answers(replies=replies)
+    assert [of.ask(asked(0, "get", key)) for key in "ba"] == [Reply(b"b"), Reply(b"a")]
+
+
+def test_equal_calls_get_their_replies_in_the_recorded_order() -> None:
+    replies = [(StoreCall("check", ("a",)), Reply(present=present)) for present in (False, True)]
+    of = answers(replies=replies)
+    assert [of.ask(asked(0, "check", "a")) for _ in range(2)] == [Reply(present=False), Reply()]
+
+
+def test_a_call_of_the_store_past_the_record_has_diverged() -> None:
+    with pytest.raises(Diverged, match=r"then nothing more; now get of store key a, b at train.py:5"):
+        answers().ask(asked(0, "get", "a", "b", site="train.py:5"))
