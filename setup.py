@@ -11,13 +11,13 @@ def extension(name: str) -> CppExtension:
     return CppExtension(
         f"prism.gpu._{name}",
         [f"ext/torch/{name}.cpp"],
-        extra_compile_args=["-O2", "-std=c++20", "-Wall", "-Wextra", "-Wno-unused-parameter"],
+        extra_compile_args=["-O3", "-std=c++20", "-Wall", "-Wextra", "-Wno-unused-parameter"],
         optional=True,  # without a compiler PRISM runs with less: prism.gpu.memory, prism.gpu.python_group
     )
 
 
 # Not ninja: its failures are RuntimeErrors, which setuptools does not forgive an optional extension.
 setup(
-    ext_modules=[extension("allocator"), extension("backend")],
+    ext_modules=[extension("allocator"), extension("backend"), extension("fold")],
     cmdclass={"build_ext": BuildExtension.with_options(use_ninja=False)},
 )

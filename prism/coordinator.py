@@ -13,6 +13,7 @@ command line of prism.command.
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import sys
 import time
 from collections.abc import Awaitable, Iterator, Sequence
@@ -197,6 +198,8 @@ class Coordinator:
         return graph
 
     async def _drive(self, stage: str, world: World, keep_logs: bool) -> None:
+        if self.scenario.devices.memory is not None:
+            _need_the_meter()
         if self._crew is None:
             self._crew = Crew()
             await self._unless_interrupted(self._crew.__aenter__())
@@ -243,7 +246,17 @@ def _setup(scenario: Scenario, folder: Folder, keep_logs: bool) -> Setup:
         logs=str(folder.logs.resolve()),
         iterations=scenario.capture.iterations or 0,
         keep_logs=keep_logs,
+        memory=scenario.devices.memory or 0,
     )
+
+
+def _need_the_meter() -> None:
+    """Refuse a capacity that nothing would enforce."""
+    if importlib.util.find_spec("prism.gpu._allocator") is None:
+        raise RunError(
+            "$.devices.memory: a capacity needs the extension prism.gpu._allocator, which is not built; build it with "
+            "`pip install --no-build-isolation -e .` and a C++20 compiler, or leave the capacity null"
+        )
 
 
 def _rank_results(world: World) -> list[RankResult]:

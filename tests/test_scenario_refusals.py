@@ -182,7 +182,6 @@ NOT_AVAILABLE = [
     ("fold={mesh: {dp: 8}, over: [dp]}", "$.fold: not available yet, leave it null"),
     ("devices.kind=cuda", "$.devices.kind: cuda is not available yet, choose from auto, cpu"),
     ("devices.present_as=H200", "$.devices.present_as: not available yet, leave it null"),
-    ("devices.memory=80GB", "$.devices.memory: not available yet, leave it null"),
     ("devices.host_memory=16GiB", "$.devices.host_memory: not available yet, leave it null"),
     ("devices.spill=/tmp", "$.devices.spill: not available yet, leave it null"),
     ("network.model=measured", "$.network.model: measured is not available yet, choose from alpha-beta, none"),

@@ -81,7 +81,10 @@ TRANSITIONS: dict[State, dict[Trigger, State]] = {
 HOLDS_SLOT = frozenset({State.LAUNCHING, State.RUNNING})
 """States in which a rank occupies a slot."""
 
-ACTS = HOLDS_SLOT | {State.NEW, State.READY, State.STOPPED}
+WANTS_SLOT = frozenset({State.NEW, State.READY, State.STOPPED})
+"""States in which a rank stands in line for a slot."""
+
+ACTS = HOLDS_SLOT | WANTS_SLOT
 """States in which a rank goes on by itself, now or as soon as a slot is free."""
 
 

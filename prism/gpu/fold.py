@@ -12,8 +12,18 @@ from prism.core.ring import chunks, order
 from prism.gpu.tensors import view
 from prism.net.payloads import Arena, Library
 
+try:
+    from prism.gpu import _fold
+except ImportError:  # not built for this torch: torch's own operators do the same, slower
+    _fold = None  # type: ignore[assignment]
+
+NATIVE_REDUCES = frozenset({"sum", "product", "min", "max"})
+NATIVE_DTYPES = frozenset({
+    torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.bool,
+    torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
+})  # fmt: skip
 _COMBINE: dict[str, Callable[..., torch.Tensor]] = {
-    "sum": torch.add, "avg": torch.add, "product": torch.mul, "min": torch.minimum, "max": torch.maximum,
+    "sum": torch.add, "product": torch.mul, "min": torch.minimum, "max": torch.maximum,
     "band": torch.bitwise_and, "bor": torch.bitwise_or, "bxor": torch.bitwise_xor,
 }  # fmt: skip
 
@@ -55,7 +65,7 @@ def _reduce(due: Fold, inputs: Sequence[memoryview], arena: Arena) -> Ref:
     result, rows = view(out, dtype), [view(data, dtype) for data in inputs]
     size = len(rows)
     for start, stop, owner in _pieces(due, result.numel(), size):
-        _fold_piece(due.reduce, [rows[i][start:stop] for i in order(owner, size)], result[start:stop])
+        fold_rows(due.reduce, [rows[i][start:stop] for i in order(owner, size)], result[start:stop])
     return ref
 
 
@@ -72,19 +82,24 @@ def _pieces(due: Fold, count: int, size: int) -> list[tuple[int, int, int]]:
     return pieces
 
 
-def _fold_piece(reduce: str, inputs: Sequence[torch.Tensor], out: torch.Tensor) -> None:
-    """out = ((x0 + x1) + x2) + ..., each step rounded to the tensors' type."""
-    combine, size = _COMBINE[reduce], len(inputs)
+def fold_rows(reduce: str, rows: Sequence[torch.Tensor], out: torch.Tensor) -> None:
+    """out = ((x0 + x1) + x2) + ..., each step rounded to the tensors' type; flat tensors of one type and length."""
     if reduce == "avg" and out.dtype.is_floating_point:
         # As NCCL: floats are scaled before they are added, integers divided afterwards.
-        scratch = torch.frombuffer(bytearray(out.numel() * out.element_size()), dtype=out.dtype)
-        torch.mul(inputs[0], 1.0 / size, out=out)
-        for row in inputs[1:]:
-            torch.mul(row, 1.0 / size, out=scratch)
-            torch.add(out, scratch, out=out)
-        return
-    out.copy_(inputs[0])
-    for row in inputs[1:]:
-        combine(out, row, out=out)
-    if reduce == "avg":
-        torch.div(out, size, rounding_mode="trunc", out=out)
+        rows = [torch.mul(row, 1.0 / len(rows), out=_scratch(row)) for row in rows]
+    adds = "sum" if reduce == "avg" else reduce
+    if _fold is not None and adds in NATIVE_REDUCES and out.dtype in NATIVE_DTYPES:
+        _fold.fold(out, list(rows), adds)
+    else:
+        out.copy_(rows[0])
+        for row in rows[1:]:
+            _COMBINE[adds](out, row, out=out)
+    if reduce == "avg" and not out.dtype.is_floating_point:
+        torch.div(out, len(rows), rounding_mode="trunc", out=out)
+
+
+def _scratch(like: torch.Tensor) -> torch.Tensor:
+    """Room for a tensor that the memory meter does not see."""
+    if not like.numel():
+        return torch.empty_like(like)
+    return torch.frombuffer(bytearray(like.numel() * like.element_size()), dtype=like.dtype)

@@ -1,10 +1,15 @@
-"""The memory meter: how many bytes the CPU tensors of this process hold, and held at most."""
+"""The memory meter: how many bytes the CPU tensors of this process hold, and held at most; and how many they may hold."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
 from typing import NamedTuple
 
 import torch  # loads the libraries that the extension links to, so it stands before the extension's import
+
+from prism.errors import RunError
 
 
 class MemoryStats(NamedTuple):
@@ -14,6 +19,23 @@ class MemoryStats(NamedTuple):
     peak: int
     current_rounded: int
     peak_rounded: int
+
+
+class Label(IntEnum):
+    """What a block is for."""
+
+    PARAMETER = 0
+    GRADIENT = 1
+    OPTIMIZER = 2
+
+
+class PeakParts(NamedTuple):
+    """Rounded bytes of the peak by label, and those that bore none and have been freed since."""
+
+    parameters: int
+    gradients: int
+    optimizer: int
+    returned: int
 
 
 class MemoryMeter:
@@ -37,6 +59,15 @@ class MemoryMeter:
         _allocator.install()
         _allocator.reset_peak()
 
+    def limit(self, capacity: int) -> None:
+        """Refuse, with torch.OutOfMemoryError, any block that would make the rounded bytes held more than `capacity`.
+
+        Raises RunError where counting does not work.
+        """
+        if self.reason is not None:
+            raise RunError(f"devices.memory cannot be enforced: {self.reason}")
+        self._allocator.set_limit(capacity)
+
     def stats(self) -> MemoryStats | None:
         """What is held now and what was held at most since the last reset, in bytes."""
         return MemoryStats(*self._allocator.stats()) if self.reason is None else None
@@ -51,3 +82,27 @@ class MemoryMeter:
         """Let the peak start again from what is held now."""
         if self.reason is None:
             self._allocator.reset_peak()
+
+    def label(self, tensors: Sequence[torch.Tensor], label: Label) -> None:
+        """Say what the blocks of these tensors are for; the first label of a block stays."""
+        if self.reason is None:
+            self._allocator.label(tensors, label)
+
+    def peak_parts(self) -> PeakParts | None:
+        """What the peak was made of, as far as is known by now."""
+        return PeakParts(*self._allocator.peak_parts()) if self.reason is None else None
+
+
+@contextlib.contextmanager
+def uncounted() -> Iterator[None]:
+    """Blocks that this thread allocates meanwhile are PRISM's own, and neither counted nor limited."""
+    try:
+        from prism.gpu import _allocator
+    except ImportError:  # nothing is counted
+        yield
+        return
+    before = _allocator.count_here(False)
+    try:
+        yield
+    finally:
+        _allocator.count_here(before)

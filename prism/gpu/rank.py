@@ -42,6 +42,8 @@ def live(birth: Birth) -> None:
     life = _Life(birth, link, meter)
     try:
         watch(program.marker, life.mark)
+        if setup.memory:
+            meter.limit(setup.memory)
         sys.argv = [program.script or program.module, *program.args]
         link.resume()
         code = _run(program.script, program.module)

@@ -61,6 +61,7 @@ class Setup(Message, frozen=True):
     present_as: str = ""  # the device model that the program is told it has; "" for none
     iterations: int = 0  # end each rank after so many; 0: when its program ends
     keep_logs: bool = False  # a later stage leaves the first one's logs as they are
+    memory: int = 0  # bytes that the tensors of a rank may hold; 0 sets no limit
 
 
 class Order(Message, frozen=True):

@@ -15,7 +15,6 @@ AVAILABLE: dict[str, tuple[object, ...]] = {
     "fold": (None,),
     "devices.kind": ("auto", "cpu"),
     "devices.present_as": (None,),
-    "devices.memory": (None,),
     "devices.host_memory": (None,),
     "devices.spill": (None,),
     "network.model": ("alpha-beta", "none"),

@@ -110,7 +110,7 @@ class Devices(Block, frozen=True, kw_only=True):
     """How many ranks run at one time; the others wait for their turn."""
 
     memory: Bytes | None = None
-    """Capacity of a device, in bytes; null sets no limit, the only choice so far."""
+    """Capacity of a device, in bytes, of which each rank has one; null sets no limit."""
 
     host_memory: Bytes | None = None
     """Host memory for ranks that are switched out, in bytes; null sets no limit, the only choice so far."""

@@ -11,7 +11,7 @@ from prism.core.events import (
     Probed,
 )
 from prism.core.stuck import SURE_PROBES
-from prism.core.world import QUANTUM
+from prism.core.turns import QUANTUM
 from tests.core.actors import (
     MS,
     SECOND,

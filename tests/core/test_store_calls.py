@@ -6,7 +6,7 @@ import pytest
 
 from prism.core.events import Answer, AnyInstruction, Exited, Finished, Launch, Leave, Probed, StoreCall, Suspended
 from prism.core.store import Reply
-from prism.core.world import QUANTUM
+from prism.core.turns import QUANTUM
 from tests.core.actors import Stage, asked, on_stage, posted, waited
 
 

@@ -1,0 +1,3 @@
+import torch
+
+def fold(out: torch.Tensor, rows: list[torch.Tensor], reduce: str) -> None: ...
