@@ -69,7 +69,7 @@ def out(tmp_path: Path) -> Path:
         (["--init", "train.py"], "--init is not available yet"),
         (["SCENARIO", "--out", "SCENARIO"], "is a file; name a folder"),
         (["SCENARIO", "--stages", "replay"], "no finished calibrate of this scenario; add calibrate to the stages"),
-        (["SCENARIO", "--stages", "calibrate,replay"], "no finished capture of this scenario; add capture to the stages"),
+        (["SCENARIO", "--stages", "calibrate"], "no finished capture of this scenario; add capture to the stages"),
     ],
 )
 def test_what_is_refused_is_one_line_and_leaves_nothing(
@@ -134,8 +134,9 @@ class Finished:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """Run once for all tests of what follows a good run."""
     folder = tmp_path_factory.mktemp("finished")
-    command = [sys.executable, "-m", "prism.coordinator", write_scenario(folder, args=["4"]), "--out", folder / "out"]
-    done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)
+    scenario = write_scenario(folder, args=["4"])
+    command = [sys.executable, "-m", "prism.coordinator", scenario, "--out", str(folder / "out"), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     return Finished(folder / "out", done.stdout, done.stderr)
 
 
@@ -149,7 +150,7 @@ def test_json_is_the_result_file(finished: Finished) -> None:
 
 
 def test_progress_is_plain_lines_where_there_is_no_terminal(finished: Finished) -> None:
-    told = [line.partition(" (")[0] for line in finished.stderr.splitlines()]
+    told = [line.partition(" (")[0] for line in finished.stderr.splitlines() if not line.startswith(" ")]
     assert told == ["capture ...", "capture ok", "calibrate ...", "calibrate ok", "replay ...", "replay ok"]
 
 
@@ -194,15 +195,17 @@ class HeldRun:
             process_group=0,
         )
 
-    def interrupt(self) -> int:
-        """Wait for the hold point, press Ctrl-C, and return the exit code."""
+    def come_to_hold(self) -> Path:
+        """Wait for the hold point; returns the run's scratch directory."""
         descriptor = os.open(self.pipe, os.O_RDONLY | os.O_NONBLOCK)
         try:
             assert select.select([descriptor], [], [], PATIENCE_S)[0], "the run does not come to its hold point"
         finally:
             os.close(descriptor)
-        self.scratch = self._find_scratch()
-        assert self.scratch.is_dir()
+        return self._find_scratch()
+
+    def interrupt(self) -> int:
+        """Press Ctrl-C, and return the exit code."""
         os.killpg(self._process.pid, signal.SIGINT)
         self._process.communicate(timeout=PATIENCE_S)
         return self._process.returncode
@@ -234,24 +237,39 @@ class HeldRun:
                 yield directory
 
 
-@pytest.mark.parametrize("stage", ["start-up", "capture", "calibrate"])
-def test_ctrl_c_ends_everything_and_leaves_a_partial_result(stage: str, tmp_path: Path, out: Path) -> None:
-    pipe, ran = tmp_path / "pipe", tmp_path / "ran"
+def held_program(folder: Path, stage: str) -> str:
+    """A scenario whose hold point lies in the stage; the start-up of the workers counts as one."""
+    pipe, ran = folder / "pipe", folder / "ran"
     preload = []
     if stage == "start-up":
-        (tmp_path / "slow_import.py").write_text(f"import signal\nopen({str(pipe)!r}, 'w').write('here')\nsignal.pause()\n")
+        hold = f"import signal\nopen({str(pipe)!r}, 'w').write('here')\nsignal.pause()\n"
+        (folder / "slow_import.py").write_text(hold)
         preload = ["slow_import"]
     elif stage == "capture":
         ran.touch()
-    run = HeldRun(tmp_path, write_scenario(tmp_path, PROGRAMS / "holds.py", args=[str(pipe), str(ran)], preload=preload))
+    return write_scenario(folder, PROGRAMS / "holds.py", args=[str(pipe), str(ran)], preload=preload)
+
+
+@pytest.mark.parametrize(
+    ("stage", "statuses"),
+    [
+        ("start-up", {"capture": "interrupted"}),
+        ("capture", {"capture": "interrupted"}),
+        ("calibrate", {"capture": "ok", "calibrate": "interrupted"}),
+    ],
+)
+def test_ctrl_c_ends_everything_and_leaves_a_partial_result(
+    stage: str, statuses: dict[str, str], tmp_path: Path, out: Path
+) -> None:
+    run = HeldRun(tmp_path, held_program(tmp_path, stage))
     try:
+        scratch = run.come_to_hold()
+        assert scratch.is_dir()
         assert run.interrupt() == 130
         assert run.processes() == []
-        assert not run.scratch.exists()
+        assert not scratch.exists()
     finally:
         run.end()
     result = Result.load(out / "result.json")
     assert result.status == "partial"
-    statuses = {name: stage.status for name, stage in result.stages.items()}
-    interrupted = {"capture": "ok", "calibrate": "interrupted"} if stage == "calibrate" else {"capture": "interrupted"}
-    assert statuses == interrupted
+    assert {name: stage.status for name, stage in result.stages.items()} == statuses

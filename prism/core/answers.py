@@ -77,7 +77,7 @@ class Answers:
         recorded = self._next(event.rank, step, event.compute)
         if not isinstance(recorded, PostStep) or (recorded.group, recorded.call) != (step.group, step.call):
             raise Diverged(event.rank, recorded, step.told())
-        return [Done(event.rank, event.handle, recorded.result, recorded.blocks)]
+        return [Done(event.rank, event.handle, recorded.result, recorded.blocks, recorded.source)]
 
     def folded(self, event: Folded) -> list[Outcome]:
         raise AssertionError(f"nothing is folded while answering from the record, yet rank {event.rank} folded")

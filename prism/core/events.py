@@ -214,6 +214,7 @@ class Deliver(Instruction, frozen=True):
     handle: int
     result: Ref | None = None
     blocks: tuple[int, ...] = ()  # bytes from each member, where they are fewer than the rank has room for
+    source: int = -1  # of a message that came: the group rank of its sender
 
 
 class Fold(Instruction, frozen=True):

@@ -17,12 +17,16 @@ from prism.core.warnings import Warnings
 
 @dataclass(frozen=True)
 class Done:
-    """An operation is over for a rank; `result` is what it has to copy, in `blocks` where they are short."""
+    """An operation is over for a rank; `result` is what it has to copy, in `blocks` where they are short.
+
+    `source` is the group rank of a message's sender.
+    """
 
     rank: int
     handle: int
     result: Ref | None
     blocks: tuple[int, ...] = ()
+    source: int = -1
 
 
 @dataclass(frozen=True)
@@ -189,8 +193,9 @@ class Capture:
             result = op.result(member, ITEMSIZE[op.call.dtype])
             step = self._steps.pop((post.rank, post.handle))
             step.result, step.blocks = result, op.blocks(member, ITEMSIZE[op.call.dtype])
+            step.source = op.channel[0] if op.channel and not post.call.sends else -1
             self._ops.pop((post.rank, post.handle), None)
-            outcomes.append(Done(post.rank, post.handle, result, step.blocks))
+            outcomes.append(Done(post.rank, post.handle, result, step.blocks, step.source))
         return outcomes
 
     def _watch_batch(self, event: Posted) -> None:

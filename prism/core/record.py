@@ -17,6 +17,7 @@ class PostStep(msgspec.Struct, tag="post", array_like=True):
     site: str
     result: Ref | None = None
     blocks: tuple[int, ...] = ()
+    source: int = -1
     batch: int = 0
 
     def told(self) -> str:

@@ -228,7 +228,7 @@ class World(Turns):
         if not rank.alive:
             return
         self.ledger.open("deliver", rank.rank, done.handle)
-        self.say(Deliver, rank.rank, handle=done.handle, result=done.result, blocks=done.blocks)
+        self.say(Deliver, rank.rank, handle=done.handle, result=done.result, blocks=done.blocks, source=done.source)
         if rank.awaits:
             rank.awaits = rank.unfinished(rank.awaits)
             if not rank.awaits and rank.state is State.BLOCKED:

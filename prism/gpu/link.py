@@ -46,8 +46,8 @@ from prism.net.payloads import Arena, Library
 class Pending(Protocol):
     """What the link needs of an operation that was posted."""
 
-    def deliver(self, result: memoryview | None, blocks: tuple[int, ...]) -> None:
-        """Copy the result and complete the future."""
+    def deliver(self, result: memoryview | None, blocks: tuple[int, ...], source: int) -> None:
+        """Copy the result, which a message's sender `source` sent, and complete the future."""
 
     def done(self) -> bool:
         """Whether the result is there."""
@@ -211,7 +211,7 @@ class Link:
                 self._send(Folded(rank=self.rank, op=item.op, results=results))
             else:
                 data = self._library.read(item.result) if item.result is not None else None
-                self._pending[item.handle].deliver(data, item.blocks)
+                self._pending[item.handle].deliver(data, item.blocks, item.source)
                 del self._pending[item.handle]
                 self._send(Delivered(rank=self.rank, handle=item.handle))
 

@@ -1,4 +1,4 @@
-"""The memory meter: how many bytes the CPU tensors of this process hold, and held at most; and how many they may hold."""
+"""The memory meter: how many bytes the CPU tensors of this process hold, held at most, and may hold."""
 
 from __future__ import annotations
 

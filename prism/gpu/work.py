@@ -40,8 +40,9 @@ class Operation:
         self.completion: Completion | None = None  # let go of when done: whoever holds it holds this
         self._link = link
 
-    def deliver(self, result: memoryview | None, blocks: tuple[int, ...] = ()) -> None:
+    def deliver(self, result: memoryview | None, blocks: tuple[int, ...] = (), source: int = -1) -> None:
         """Copy the result (in blocks that do not fill their room, where given) and complete the future."""
+        self.source = source if source >= 0 else self.source
         completion = self.completion
         assert completion is not None, f"operation {self.handle} is delivered twice"
         try:

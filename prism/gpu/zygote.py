@@ -102,7 +102,8 @@ def main() -> None:
         except Exception as error:
             line.sendall(pack(Failed(f"preload: {name} cannot be imported: {type(error).__name__}: {error}")))
             return
-    line.sendall(pack(Ready(str(torch.__version__))))
+    with contextlib.suppress(BrokenPipeError):  # the run was ended during the imports
+        line.sendall(pack(Ready(str(torch.__version__))))
     Zygote(line).serve()
 
 
