@@ -1,3 +1,10 @@
 import torch
 
-def fold(out: torch.Tensor, rows: list[torch.Tensor], reduce: str) -> None: ...
+def fold(
+    rows: list[tuple[int, int]],
+    out: tuple[int, int],
+    pieces: list[tuple[int, int, int]],
+    dtype: torch.dtype,
+    reduce: str,
+    factor: float = 1.0,
+) -> None: ...

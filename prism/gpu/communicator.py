@@ -18,7 +18,6 @@ from prism.core.graph import OpKind
 from prism.core.matching import SELF_CONTAINED
 from prism.core.semantics import rules
 from prism.gpu.link import Link
-from prism.gpu.tensors import nbytes, pack
 from prism.gpu.work import Batch, Operation, Wrap
 
 Tensors = Sequence[torch.Tensor]
@@ -183,8 +182,7 @@ class Communicator:
         )
         payload = None
         if inputs:
-            payload, room = self._link.room(nbytes(inputs), lasting=kind in SELF_CONTAINED)
-            pack(inputs, room)
+            payload = self._link.save(inputs, lasting=kind in SELF_CONTAINED)
         operation = Operation(self._link, outputs, call.peer, call.recv)
         work = self._wrap(operation)
         if self._batch is not None:

@@ -13,8 +13,11 @@ import queue
 import socket
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
+
+import torch
 
 from prism.core.events import (
     Answer,
@@ -39,6 +42,7 @@ from prism.core.events import (
 )
 from prism.gpu.callsite import callsite
 from prism.gpu.fold import fold
+from prism.gpu.tensors import load, load_blocks, save
 from prism.net.frames import Unpacker, pack
 from prism.net.payloads import Arena, Library
 
@@ -46,7 +50,7 @@ from prism.net.payloads import Arena, Library
 class Pending(Protocol):
     """What the link needs of an operation that was posted."""
 
-    def deliver(self, result: memoryview | None, blocks: tuple[int, ...], source: int) -> None:
+    def deliver(self, result: Ref | None, blocks: tuple[int, ...], source: int) -> None:
         """Copy the result, which a message's sender `source` sent, and complete the future."""
 
     def done(self) -> bool:
@@ -77,6 +81,7 @@ class Link:
         self._leave = threading.Event()
         self._main = threading.get_ident()
         self._completer = 0
+        self.slowdown = 1.0  # what the program's compute takes longer by: a fault
         self._resumed = time.monotonic_ns()
         threading.Thread(target=self._read, name="prism-reader", daemon=True).start()
         self._start_completer()
@@ -87,9 +92,16 @@ class Link:
         """Tell of a process group."""
         self._send(Joined(rank=self.rank, group=group, ranks=ranks, backend=backend))
 
-    def room(self, nbytes: int, lasting: bool) -> tuple[Ref, memoryview]:
-        """Room for an input; a lasting one is its own result and stays in the record."""
-        return (self._record if lasting else self._scratch).put(nbytes)
+    def save(self, inputs: Sequence[torch.Tensor], lasting: bool) -> Ref:
+        """Keep an input as it is now; a lasting one is its own result and stays in the record."""
+        return save(inputs, self._record if lasting else self._scratch)
+
+    def load(self, result: Ref, blocks: Sequence[int], into: Sequence[torch.Tensor], room: Sequence[int]) -> None:
+        """Fill tensors with a result, in blocks that do not fill their room where such are given."""
+        if blocks:
+            load_blocks(result, self._library, blocks, into, room)
+        else:
+            load(result, self._library, into)
 
     def post(self, group: str, call: Call, payload: Ref | None, pending: Pending, compute: int, batch: int = 0) -> int:
         """Post an operation; returns its handle at once."""
@@ -163,12 +175,19 @@ class Link:
         """The ns that the main thread has computed since it was last resumed; 0 on other threads."""
         if threading.get_ident() != self._main:
             return 0
+        if self.slowdown > 1:
+            time.sleep((time.monotonic_ns() - self._resumed) * (self.slowdown - 1) / 1e9)
         return time.monotonic_ns() - self._resumed
 
     def resume(self) -> None:
         """What follows is the program's own time again."""
         if threading.get_ident() == self._main:
             self._resumed = time.monotonic_ns()
+
+    def excuse(self, duration: int) -> None:
+        """So many ns of the program's time were PRISM's."""
+        if threading.get_ident() == self._main:
+            self._resumed += duration
 
     def until_leave(self) -> None:
         """Return when the rank may exit."""
@@ -210,8 +229,7 @@ class Link:
                 results = fold(item, self._library, self._record)
                 self._send(Folded(rank=self.rank, op=item.op, results=results))
             else:
-                data = self._library.read(item.result) if item.result is not None else None
-                self._pending[item.handle].deliver(data, item.blocks, item.source)
+                self._pending[item.handle].deliver(item.result, item.blocks, item.source)
                 del self._pending[item.handle]
                 self._send(Delivered(rank=self.rank, handle=item.handle))
 

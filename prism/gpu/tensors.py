@@ -2,65 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 
-
-def view(data: memoryview, dtype: torch.dtype) -> torch.Tensor:
-    """The bytes as a flat tensor that shares their memory."""
-    if not data.nbytes:
-        return torch.empty(0, dtype=dtype)
-    return torch.frombuffer(data, dtype=dtype)
+from prism.core.events import Ref
+from prism.net.payloads import Arena, Library
 
 
-def nbytes(tensors: Iterable[torch.Tensor]) -> int:
+def nbytes(tensors: Sequence[torch.Tensor]) -> int:
     """How many bytes the tensors' elements take, back to back."""
     return sum(t.numel() * t.element_size() for t in tensors)
 
 
-def pack(tensors: Sequence[torch.Tensor], into: memoryview) -> None:
-    """Copy the tensors' elements back to back, each in row-major order."""
-    at = 0
-    for tensor in tensors:
-        size = tensor.numel() * tensor.element_size()
-        if size:
-            view(into[at : at + size], tensor.dtype).view(tensor.shape).copy_(tensor.data)
-        at += size
+def save(tensors: Sequence[torch.Tensor], arena: Arena) -> Ref:
+    """Write the tensors' elements back to back, each in row-major order."""
+    return arena.put([_bytes_of(t) for t in tensors if t.numel()], nbytes(tensors))
 
 
-def unpack(data: memoryview, into: Sequence[torch.Tensor]) -> None:
+def load(ref: Ref, library: Library, into: Sequence[torch.Tensor]) -> None:
     """Fill the tensors from bytes that lie back to back; what the bytes do not reach stays as it was.
 
     Autograd does not notice, as with any backend.
     """
-    at = 0
+    direct: list[Any] = []
+    strided: list[tuple[torch.Tensor, bytearray]] = []
+    left = ref.nbytes
     for tensor in into:
-        size = tensor.numel() * tensor.element_size()
-        if size <= len(data) - at:
-            if size:
-                tensor.data.copy_(view(data[at : at + size], tensor.dtype).view(tensor.shape))
+        size = min(tensor.numel() * tensor.element_size(), left)
+        left -= size
+        if not size:
+            continue
+        if tensor.is_contiguous() and not _is_lazy(tensor):
+            direct.append(memoryview(_memory(tensor))[:size])
         else:
-            _fill_front(tensor, data[at:])
-        at += size
+            strided.append((tensor, bytearray(size)))
+            direct.append(strided[-1][1])
+    if direct:
+        library.read_into(ref, direct)
+    for tensor, data in strided:
+        _scatter(tensor, data)
 
 
-def unpack_blocks(data: memoryview, blocks: Sequence[int], into: Sequence[torch.Tensor], room: Sequence[int]) -> None:
+def load_blocks(
+    ref: Ref, library: Library, blocks: Sequence[int], into: Sequence[torch.Tensor], room: Sequence[int]
+) -> None:
     """Fill the tensors' elements from blocks of bytes, each at the start of its room (in elements)."""
-    flat = torch.cat([tensor.data.reshape(-1) for tensor in into])
+    flat = [tensor.data.reshape(-1) for tensor in into]
+    whole = flat[0] if len(flat) == 1 else torch.cat(flat)
     source = target = 0
-    for nbytes, elements in zip(blocks, room, strict=True):
-        _fill_front(flat[target : target + elements], data[source : source + nbytes])
-        source, target = source + nbytes, target + elements
+    for size, elements in zip(blocks, room, strict=True):
+        load(ref.part(source, size), library, [whole[target : target + elements]])
+        source, target = source + size, target + elements
     at = 0
     for tensor in into:
-        tensor.data.copy_(flat[at : at + tensor.numel()].view(tensor.shape))
+        tensor.data.copy_(whole[at : at + tensor.numel()].view(tensor.shape))
         at += tensor.numel()
 
 
-def _fill_front(tensor: torch.Tensor, data: memoryview) -> None:
+def view(data: bytearray, dtype: torch.dtype) -> torch.Tensor:
+    """The bytes as a flat tensor that shares their memory."""
+    return torch.frombuffer(data, dtype=dtype) if data else torch.empty(0, dtype=dtype)
+
+
+def _memory(tensor: torch.Tensor) -> Any:
+    """The bytes of a contiguous tensor, shared."""
+    return tensor.data.view(-1).view(torch.uint8).numpy()
+
+
+def _bytes_of(tensor: torch.Tensor) -> Any:
+    """The elements of a tensor in row-major order: its own memory, or a copy that no meter sees."""
+    if tensor.is_contiguous() and not _is_lazy(tensor):
+        return _memory(tensor)
+    data = bytearray(tensor.numel() * tensor.element_size())
+    view(data, tensor.dtype).view(tensor.shape).copy_(tensor.data)
+    return data
+
+
+def _scatter(tensor: torch.Tensor, data: bytearray) -> None:
     came = view(data, tensor.dtype)
-    flat = tensor.data.reshape(-1)
+    if came.numel() == tensor.numel():
+        tensor.data.copy_(came.view(tensor.shape))
+        return
+    flat = tensor.data.reshape(-1)  # a copy, for the tensor is not contiguous
     flat[: came.numel()].copy_(came)
-    if flat.data_ptr() != tensor.data_ptr():  # it was not contiguous, so this is a copy
-        tensor.data.copy_(flat.view(tensor.shape))
+    tensor.data.copy_(flat.view(tensor.shape))
+
+
+def _is_lazy(tensor: torch.Tensor) -> bool:
+    """Whether the tensor's memory is not yet what it stands for."""
+    return tensor.is_conj() or tensor.is_neg()

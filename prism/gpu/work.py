@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import torch
 
+from prism.core.events import Ref
 from prism.gpu.link import Link
-from prism.gpu.tensors import unpack, unpack_blocks
 
 
 class Completion(Protocol):
@@ -40,16 +40,14 @@ class Operation:
         self.completion: Completion | None = None  # let go of when done: whoever holds it holds this
         self._link = link
 
-    def deliver(self, result: memoryview | None, blocks: tuple[int, ...] = (), source: int = -1) -> None:
+    def deliver(self, result: Ref | None, blocks: tuple[int, ...] = (), source: int = -1) -> None:
         """Copy the result (in blocks that do not fill their room, where given) and complete the future."""
         self.source = source if source >= 0 else self.source
         completion = self.completion
         assert completion is not None, f"operation {self.handle} is delivered twice"
         try:
-            if result is not None and blocks:
-                unpack_blocks(result, blocks, self.outputs, self.room)
-            elif result is not None:
-                unpack(result, self.outputs)
+            if result is not None:
+                self._link.load(result, blocks, self.outputs, self.room)
         except Exception as error:
             completion.fail(f"{type(error).__name__}: {error}")
         else:

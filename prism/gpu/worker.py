@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import contextlib
 import os
+import resource
 import signal
 from pathlib import Path
 
@@ -214,6 +215,8 @@ def main() -> None:
     parser.add_argument("--name", default="worker-0", help="the worker's name in the run")
     options = parser.parse_args()
     die_with_parent(signal.SIGTERM)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a rank reads a file of every other rank
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     uvloop.run(serve(options.name, options.coordinator, options.keys))
 

@@ -48,6 +48,16 @@ class Program(Message, frozen=True):
     marker: str = "optimizer"
 
 
+class Misfortune(msgspec.Struct, frozen=True):
+    """What a rank acts out from the start of an iteration on: slow, hang, exit, raise or oom."""
+
+    rank: int
+    iteration: int
+    do: str
+    until: int | None = None  # the iteration at whose start a slow rank is itself again; None: never
+    factor: float = 1.0  # what compute of a slow rank is multiplied by
+
+
 class Setup(Message, frozen=True):
     """Coordinator: the stage that begins; `scratch` and `payloads` are the directories of the payload store."""
 
@@ -61,6 +71,7 @@ class Setup(Message, frozen=True):
     present_as: str = ""  # the device model that the program is told it has; "" for none
     iterations: int = 0  # end each rank after so many; 0: when its program ends
     keep_logs: bool = False  # a later stage leaves the first one's logs as they are
+    faults: tuple[Misfortune, ...] = ()
     memory: int = 0  # bytes that the tensors of a rank may hold; 0 sets no limit
 
 

@@ -1,114 +1,133 @@
-"""The payload store: tensor bytes in files that all processes of a host map, passed on by reference.
+"""The payload store: tensor bytes in files that all processes of a host read, passed on by reference.
 
-Each process writes to files of its own (an `Arena`) and maps those of others (a `Library`), so nobody locks. Small
-payloads share a segment and large ones have a file each; both are used again once all that lies in them is released,
-because fresh pages cost more than the copy. Files live in a directory of memory (scratch) or of the run's output (the
-record, which is never released).
+Each process appends to files of its own (an `Arena`) and reads those of others (a `Library`), so nobody locks. Files
+are written and read in place, never mapped: a fresh mapping costs a page fault every 4 KiB, which is several times the
+copy itself. They lie in a directory in memory (scratch, where released room is used again) or in the run's output (the
+record, which only grows).
 """
 
 from __future__ import annotations
 
-import mmap
 import os
 import threading
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from prism.core.events import Ref
 
-SEGMENT_BYTES = 4 << 20
-"""A segment for small payloads; what is larger than a quarter of it has a file of its own."""
 ALIGN = 64
 """Payloads start at cache lines."""
+CHUNK = 1 << 20
+"""Bytes that are moved from file to file at a time; they stay in the second-level cache."""
+IOV_MAX = 1024
+"""Buffers that the kernel takes in one call."""
 
-
-class _File:
-    """One mapped file of an arena, and how many payloads in it are in use."""
-
-    def __init__(self, path: Path, nbytes: int) -> None:
-        self.name = path.name
-        self.nbytes = nbytes
-        self.used = 0
-        self.live = 0
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            os.posix_fallocate(descriptor, 0, nbytes)  # a full disk is an error here, not a SIGBUS later
-            self.view = memoryview(mmap.mmap(descriptor, nbytes))
-        finally:
-            os.close(descriptor)
+Buffers = Sequence[Any]
+"""Objects that give bytes of memory, one after the other; none of them empty."""
 
 
 class Arena:
-    """The files that one process writes, from any of its threads; `owner` must be unique in the directory."""
+    """The file that one process writes, from any of its threads; `owner` must be unique in the directory."""
 
     def __init__(self, directory: Path, owner: str) -> None:
-        self._directory = directory
-        self._owner = owner
+        self._path = directory / owner
         self._lock = threading.Lock()
-        self._files: dict[str, _File] = {}
-        self._segment: _File | None = None
-        self._free: dict[int, list[_File]] = defaultdict(list)  # size -> files that may be used again
+        self._descriptor = -1
+        self._end = 0
+        self._free: dict[int, list[int]] = defaultdict(list)  # size -> offsets that may be used again
 
-    def put(self, nbytes: int) -> tuple[Ref, memoryview]:
-        """Room for a payload: its reference, and the bytes to fill; raises OSError if the device is full."""
+    def put(self, buffers: Buffers, nbytes: int) -> Ref:
+        """Write the buffers, `nbytes` in all, back to back; raises OSError if the device is full."""
+        ref = self.reserve(nbytes)
+        _transfer(os.pwritev, self.descriptor, buffers, ref.offset)
+        return ref
+
+    def reserve(self, nbytes: int) -> Ref:
+        """Room that the caller will write himself, at the reference's offset of `descriptor`."""
+        size = _rounded(nbytes)
         with self._lock:
-            file = self._file_for(nbytes)
-            offset = file.used
-            file.used = -(-(offset + nbytes) // ALIGN) * ALIGN
-            file.live += 1
-        return Ref(file.name, offset, nbytes), file.view[offset : offset + nbytes]
+            if self._descriptor < 0:
+                self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            if self._free[size]:
+                offset = self._free[size].pop()
+            else:
+                offset, self._end = self._end, self._end + size
+        return Ref(self._path.name, offset, nbytes)
 
     def release(self, ref: Ref) -> None:
         """Nobody needs the payload any more."""
         with self._lock:
-            file = self._files[ref.file]
-            file.live -= 1
-            if not file.live and file is not self._segment:
-                self._recycle(file)
+            self._free[_rounded(ref.nbytes)].append(ref.offset)
 
-    def _file_for(self, nbytes: int) -> _File:
-        if nbytes > SEGMENT_BYTES // 4:
-            return self._take(1 << (nbytes - 1).bit_length())
-        if self._segment is None or self._segment.used + nbytes > SEGMENT_BYTES:
-            full, self._segment = self._segment, self._take(SEGMENT_BYTES)
-            if full is not None and not full.live:
-                self._recycle(full)
-        return self._segment
+    def join(self, parts: Iterable[Ref], library: Library) -> Ref:
+        """Copy payloads of any process back to back into one of this arena."""
+        parts = list(parts)
+        whole = self.reserve(sum(part.nbytes for part in parts))
+        at = whole.offset
+        for part in parts:
+            for start in range(0, part.nbytes, CHUNK):
+                piece = library.read(part.part(start, min(CHUNK, part.nbytes - start)))
+                _transfer(os.pwritev, self.descriptor, [piece], at)
+                at += len(piece)
+        return whole
 
-    def _take(self, nbytes: int) -> _File:
-        if self._free[nbytes]:
-            return self._free[nbytes].pop()
-        file = _File(self._directory / f"{self._owner}-{len(self._files)}", nbytes)
-        self._files[file.name] = file
-        return file
-
-    def _recycle(self, file: _File) -> None:
-        file.used = 0
-        self._free[file.nbytes].append(file)
+    @property
+    def descriptor(self) -> int:
+        """The file, once something was reserved in it."""
+        return self._descriptor
 
 
 class Library:
-    """Reads payloads that any process has put into one of the directories; mappings are kept."""
+    """Reads payloads that any process has put into one of the directories; files stay open."""
 
     def __init__(self, *directories: Path) -> None:
         self._directories = directories
-        self._views: dict[str, memoryview] = {}
+        self._descriptors: dict[str, int] = {}
 
-    def read(self, ref: Ref) -> memoryview:
-        """The payload's bytes, shared and not copied; raises FileNotFoundError if no directory has its file."""
-        view = self._views.get(ref.file)
-        if view is None:
-            view = self._views[ref.file] = self._map(ref.file)
-        return view[ref.offset : ref.offset + ref.nbytes]
+    def read(self, ref: Ref) -> bytearray:
+        """The payload's bytes; raises FileNotFoundError if no directory has its file."""
+        data = bytearray(ref.nbytes)
+        if data:
+            self.read_into(ref, [data])
+        return data
 
-    def _map(self, name: str) -> memoryview:
+    def read_into(self, ref: Ref, buffers: Buffers) -> None:
+        """Fill the buffers, one after the other, from the payload's start; they may be shorter than it."""
+        _transfer(os.preadv, self.descriptor(ref), buffers, ref.offset)
+
+    def descriptor(self, ref: Ref) -> int:
+        """The open file of a payload; raises FileNotFoundError if no directory has it."""
+        descriptor = self._descriptors.get(ref.file)
+        if descriptor is None:
+            descriptor = self._descriptors[ref.file] = self._open(ref.file)
+        return descriptor
+
+    def _open(self, name: str) -> int:
         for directory in self._directories:
             try:
-                descriptor = os.open(directory / name, os.O_RDWR)
+                return os.open(directory / name, os.O_RDONLY)
             except FileNotFoundError:
                 continue
-            try:
-                return memoryview(mmap.mmap(descriptor, 0))  # writable, for torch warns of memory that is not
-            finally:
-                os.close(descriptor)
         raise FileNotFoundError(f"payload file {name} is in none of {[str(d) for d in self._directories]}")
+
+
+def _rounded(nbytes: int) -> int:
+    """The room that a payload takes: small sizes to cache lines, larger ones to a quarter of a power of two."""
+    step = max(ALIGN, 1 << max(nbytes.bit_length() - 3, 0))
+    return -(-max(nbytes, 1) // step) * step
+
+
+def _transfer(call: Any, descriptor: int, buffers: Buffers, offset: int) -> None:
+    """Read or write all the bytes of the buffers, however the kernel cuts them."""
+    views = [memoryview(buffer).cast("B") for buffer in buffers]
+    while views:
+        moved = call(descriptor, views[:IOV_MAX], offset)
+        if moved == 0:
+            raise EOFError(f"a payload file ends at byte {offset}, inside a payload")
+        offset += moved
+        while views and moved >= len(views[0]):
+            moved -= len(views.pop(0))
+        if moved:
+            views[0] = views[0][moved:]
