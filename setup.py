@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from glob import glob
+
 from setuptools import setup
 from torch.utils.cpp_extension import BuildExtension, CppExtension
 
@@ -11,6 +13,7 @@ def extension(name: str) -> CppExtension:
     return CppExtension(
         f"prism.gpu._{name}",
         [f"ext/torch/{name}.cpp"],
+        depends=sorted(glob("ext/torch/*.h")),
         extra_compile_args=["-O3", "-std=c++20", "-Wall", "-Wextra", "-Wno-unused-parameter"],
         optional=True,  # without a compiler PRISM runs with less: prism.gpu.memory, prism.gpu.python_group
     )

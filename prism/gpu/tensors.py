@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from prism.core.events import Ref
+from prism.gpu.memory import uncounted
 from prism.net.payloads import Arena, Library
 
 
@@ -16,11 +17,13 @@ def nbytes(tensors: Sequence[torch.Tensor]) -> int:
     return sum(t.numel() * t.element_size() for t in tensors)
 
 
+@uncounted()
 def save(tensors: Sequence[torch.Tensor], arena: Arena) -> Ref:
     """Write the tensors' elements back to back, each in row-major order."""
     return arena.put([_bytes_of(t) for t in tensors if t.numel()], nbytes(tensors))
 
 
+@uncounted()
 def load(ref: Ref, library: Library, into: Sequence[torch.Tensor]) -> None:
     """Fill the tensors from bytes that lie back to back; what the bytes do not reach stays as it was.
 
@@ -45,6 +48,7 @@ def load(ref: Ref, library: Library, into: Sequence[torch.Tensor]) -> None:
         _scatter(tensor, data)
 
 
+@uncounted()
 def load_blocks(
     ref: Ref, library: Library, blocks: Sequence[int], into: Sequence[torch.Tensor], room: Sequence[int]
 ) -> None:
