@@ -7,6 +7,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+FRAMEWORKS := .venv/.frameworks
 
 .PHONY: run test test-all lint clean
 
@@ -17,7 +18,7 @@ run: $(INSTALLED)
 test: lint
 	$(BIN)/pytest -m "not slow or gpu"
 
-test-all: lint
+test-all: lint $(FRAMEWORKS)
 	$(BIN)/pytest
 
 lint: $(INSTALLED)
@@ -25,9 +26,16 @@ lint: $(INSTALLED)
 	$(BIN)/mypy
 
 clean:
-	rm -rf build runs prism/gpu/_allocator*.so *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .venv/.installed
+	rm -rf build runs prism/gpu/*.so *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis $(INSTALLED) $(FRAMEWORKS)
 
-# No build isolation: the extension must be built against the torch that will load it.
+# Megatron-Core without what it would pull in (Transformer Engine, CUDA), as its programs on a CPU want it.
+$(FRAMEWORKS): $(INSTALLED)
+	DS_BUILD_OPS=0 $(BIN)/pip install --no-build-isolation -e ".[test,frameworks]"
+	$(BIN)/pip install --no-deps megatron-core==0.16.1
+	$(BIN)/pip install einops packaging pyyaml
+	touch $@
+
+# No build isolation: the extensions must be built against the torch that will load it.
 $(INSTALLED): pyproject.toml setup.py $(wildcard ext/torch/*)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -c "import torch" 2>/dev/null || $(BIN)/pip install $(TORCH)

@@ -13,7 +13,6 @@ command line of prism.command.
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import sys
 import time
 from collections.abc import Awaitable, Iterator, Sequence
@@ -26,20 +25,21 @@ import numpy as np
 
 from prism.core.answers import Answers
 from prism.core.building import build_graph
-from prism.core.calibration import calibrate
+from prism.core.calibration import calibrate, compute_nodes
 from prism.core.exchange import Capture
-from prism.core.graph import Graph, Int64, NodeKind, Timeline
+from prism.core.graph import Graph, Timeline
 from prism.core.world import World
 from prism.crew import Crew
 from prism.driver import drive
 from prism.errors import ProgramError, RunError, ScenarioError
 from prism.folder import Captured, Done, Folder, Progress, digests
-from prism.net.messages import Program, Setup
 from prism.prediction import predict
 from prism.progress import Observer, Silent
+from prism.report.flight import write_flight
 from prism.report.views import write_views
 from prism.result import RankResult, Result, StageResult
 from prism.scenario import Scenario, WhatIf
+from prism.staging import fault_changes, refuse_what_nothing_enforces, stage_setup
 
 
 class Interrupted(Exception):
@@ -104,6 +104,8 @@ class Coordinator:
             self.result.ranks = _rank_results(world)
             self.result.switches = sum(rank.switches for rank in world.ranks.values())
             self.result.warnings = exchange.warnings.told()
+            if world.diagnosis is not None:
+                write_flight(self.folder.flight, exchange)
             self._check(world)
             if self.scenario.capture.iterations is None:  # ranks that were cut leave operations open by nature
                 exchange.conclude()
@@ -130,8 +132,11 @@ class Coordinator:
                 self._observer.step(number, len(slices))
                 await self._drive("calibrate", world, keep_logs=True)
                 self._check(world)
-                _measure(graph, exchange, ranks, measured)
-            calibration = calibrate(graph, measured, self.scenario.calibrate.warmup)
+                for rank in ranks:
+                    if not exchange.complete(rank):
+                        raise RunError(f"rank {rank} ended before it had repeated what was captured of it")
+                    measured[compute_nodes(graph, rank)] = exchange.durations(rank)
+            calibration = calibrate(graph, measured, self.scenario.calibrate.warmup, fault_changes(self.scenario))
             graph = graph.with_durations(calibration.durations)
             self.folder.save_graph(graph, self.scenario)
         return graph
@@ -198,12 +203,11 @@ class Coordinator:
         return graph
 
     async def _drive(self, stage: str, world: World, keep_logs: bool) -> None:
-        if self.scenario.devices.memory is not None:
-            _need_the_meter()
+        refuse_what_nothing_enforces(self.scenario)
         if self._crew is None:
             self._crew = Crew()
             await self._unless_interrupted(self._crew.__aenter__())
-        await self._unless_interrupted(self._crew.prepare(_setup(self.scenario, self.folder, keep_logs)))
+        await self._unless_interrupted(self._crew.prepare(stage_setup(self.scenario, self.folder, keep_logs)))
         await drive(world, self._crew, self._interrupted, self._observer.watch)
 
     async def _unless_interrupted(self, work: Awaitable[object]) -> None:
@@ -222,59 +226,25 @@ class Coordinator:
         """Raise what went wrong in a world that is over."""
         if world.interrupted:
             raise Interrupted
+        if world.broke:
+            raise RunError(f"{world.broke}; its log in {self.folder.logs} has the traceback")
         if world.diagnosis is not None:
             self.result.diagnosis = world.diagnosis
             raise ProgramError(f"{world.diagnosis.kind}: {world.diagnosis.summary}")
 
 
-def _setup(scenario: Scenario, folder: Folder, keep_logs: bool) -> Setup:
-    program = scenario.program
-    return Setup(
-        program=Program(
-            script=str(scenario.script.resolve()) if scenario.script else "",
-            module=program.module or "",
-            args=program.args,
-            env=program.env,
-            preload=program.preload,
-            marker=scenario.iteration.marker,
-        ),
-        world_size=scenario.world.size,
-        ranks_per_node=scenario.world.ranks_per_node,
-        semantics=scenario.semantics,
-        present_as=scenario.devices.present_as or "",
-        payloads=str(folder.payloads.resolve()),
-        logs=str(folder.logs.resolve()),
-        iterations=scenario.capture.iterations or 0,
-        keep_logs=keep_logs,
-        memory=scenario.devices.memory or 0,
-    )
-
-
-def _need_the_meter() -> None:
-    """Refuse a capacity that nothing would enforce."""
-    if importlib.util.find_spec("prism.gpu._allocator") is None:
-        raise RunError(
-            "$.devices.memory: a capacity needs the extension prism.gpu._allocator, which is not built; build it with "
-            "`pip install --no-build-isolation -e .` and a C++20 compiler, or leave the capacity null"
-        )
-
-
 def _rank_results(world: World) -> list[RankResult]:
     return [
-        RankResult(rank=r.rank, exit=r.code, cut=r.cut, peak_bytes=r.peak_bytes, iterations=r.iterations)
+        RankResult(
+            rank=r.rank,
+            exit=r.code,
+            cut=r.cut,
+            peak_bytes=r.peak_bytes,
+            peak_breakdown=r.peak_breakdown,
+            iterations=r.iterations,
+        )
         for r in world.ranks.values()
     ]
-
-
-def _measure(graph: Graph, exchange: Answers, ranks: Sequence[int], measured: Int64) -> None:
-    """Put what the slice measured where it belongs: the compute nodes of its ranks' lanes, in order."""
-    for rank in ranks:
-        if not exchange.complete(rank):
-            raise RunError(f"rank {rank} ended before it had repeated what was captured of it")
-        lane = int(np.flatnonzero(graph.lanes["rank"] == rank)[0])
-        first, last = graph.lane_ptr[lane], graph.lane_ptr[lane + 1]
-        segments = first + np.flatnonzero(graph.nodes["kind"][first:last] == NodeKind.COMPUTE)
-        measured[segments] = exchange.durations(rank)
 
 
 if __name__ == "__main__":

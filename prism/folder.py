@@ -52,6 +52,9 @@ class Folder:
         self.logs = path / "ranks"
         self.payloads = path / "payloads"
         self.records = path / "record"
+        self.flight = path / "flight"
+        self.kineto = path / "kineto"
+        self.chakra = path / "chakra"
         self._progress = path / "progress.json"
 
     def begin(self, resume: bool) -> None:
@@ -72,6 +75,8 @@ class Folder:
         for folder in (self.logs, self.payloads, self.records):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
+        for folder in (self.flight, self.kineto, self.chakra):
+            shutil.rmtree(folder, ignore_errors=True)
         for path in (self.graph, self.timeline, self.report, self.result):
             path.unlink(missing_ok=True)
 

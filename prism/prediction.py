@@ -4,33 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 
+from prism.communication import communication
 from prism.core.analysis import Analysis, analyse
+from prism.core.attribution import stragglers
+from prism.core.diagnosis import Warning
+from prism.core.engine import simulate
 from prism.core.graph import Graph, Timeline
-from prism.core.network import LinkClass, Network, op_costs
-from prism.core.replay import Plan, evaluate, make_plan, slow
-from prism.result import PathStep, RankResult, Result, WhatIfResult
-from prism.scenario import Link, Scenario, WhatIf
-from prism.scenario import Network as NetworkBlock
+from prism.core.replay import evaluate, make_plan
+from prism.result import PathStep, RankResult, Result, StragglerResult, WhatIfResult
+from prism.scenario import Scenario, WhatIf
+from prism.variants import middle, run_variants
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What replay found: the base's timeline and analysis, and the variants' median iterations."""
+    """What replay found: the base's timeline and analysis, the variants' iterations, and what measurements lack."""
 
     timeline: Timeline
     analysis: Analysis
+    stragglers: list[StragglerResult]
     what_if: list[WhatIfResult]
+    warnings: list[Warning]
 
     def into(self, result: Result) -> None:
         """Write the numbers into a result."""
         analysis = self.analysis
         result.iteration_ns = analysis.iteration_ns
-        result.iteration_ns_median = _median(analysis.iteration_ns) or None
+        result.iteration_ns_median = middle(analysis.iteration_ns)
         result.bubble_fraction = analysis.bubble_fraction
         result.critical_path = [PathStep(rank=s.rank, kind=s.kind, ns=s.ns) for s in analysis.critical_path]
+        result.stragglers = self.stragglers
         result.what_if = self.what_if
+        result.warnings += [warning for warning in self.warnings if warning not in result.warnings]
         if not result.ranks:
             result.ranks = [RankResult(rank=rank) for rank in range(result.world_size)]
         for rank in result.ranks:
@@ -41,32 +47,23 @@ class Prediction:
 
 
 def predict(graph: Graph, scenario: Scenario, variants: Sequence[WhatIf]) -> Prediction:
-    """Replay the graph as it is, and once for each variant."""
-    plan, warmup = make_plan(graph), scenario.calibrate.warmup
-    costs = op_costs(graph, _network(scenario.network), scenario.world.ranks_per_node)
-    timeline = evaluate(plan, graph.nodes["duration"], costs)
-    analysis = analyse(graph, timeline, warmup)
-    base = _median(analysis.iteration_ns)
-    results = [_variant(plan, graph, scenario, variant, base) for variant in variants] if base else []
-    return Prediction(timeline, analysis, results)
-
-
-def _variant(plan: Plan, graph: Graph, scenario: Scenario, variant: WhatIf, base: int) -> WhatIfResult:
-    durations = slow(graph, variant.slow.ranks, variant.slow.factor) if variant.slow else graph.nodes["duration"]
-    network = _network(variant.network.applied(scenario.network))
-    timeline = evaluate(plan, durations, op_costs(graph, network, scenario.world.ranks_per_node))
-    iteration = _median(analyse(graph, timeline, scenario.calibrate.warmup).iteration_ns)
-    return WhatIfResult(name=variant.name, iteration_ns_median=iteration, slowdown=iteration / base)
-
-
-def _network(block: NetworkBlock) -> Network:
-    kind = "none" if block.model == "none" else "alpha-beta"
-    return Network(kind, _link(block.intra_node), _link(block.inter_node))
-
-
-def _link(link: Link) -> LinkClass:
-    return LinkClass(bandwidth=link.bandwidth, latency=link.latency)
-
-
-def _median(values: Sequence[int]) -> int:
-    return round(median(values)) if values else 0
+    """Replay the graph as it is, and its variants."""
+    plan = make_plan(graph)
+    base = communication(graph, scenario, scenario.network)
+    if base.loads is None:
+        timeline = evaluate(plan, graph.nodes["duration"], base.costs.total)
+    else:
+        timeline = simulate(graph, graph.nodes["duration"], base.costs, loads=base.loads).timeline
+    analysis = analyse(graph, timeline, scenario.calibrate.warmup)
+    late = [
+        StragglerResult(rank=rank, caused_ns=ns, site=graph.sites[site] if site >= 0 else None)
+        for rank, ns, site in stragglers(graph, timeline, analysis.window)
+    ]
+    median = middle(analysis.iteration_ns)
+    results: list[WhatIfResult] = []
+    notes = base.notes
+    if median is not None:
+        results, more = run_variants(plan, graph, scenario, variants, base, median)
+        notes = notes + more
+    warnings = [Warning(kind="extrapolated", summary=note) for note in dict.fromkeys(notes)]
+    return Prediction(timeline, analysis, late, results, warnings)

@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from prism.core.diagnosis import Diagnosis, Warning
+from prism.core.events import PeakBreakdown
 
 Status = Literal["ok", "failed", "partial"]
 
@@ -32,6 +33,7 @@ class RankResult(msgspec.Struct, kw_only=True):
     exit: int | None = None
     cut: bool = False
     peak_bytes: int | None = None
+    peak_breakdown: PeakBreakdown | None = None
     reserved_bytes: int | None = None
     compute_ns: int | None = None
     comm_ns: int | None = None
@@ -39,12 +41,33 @@ class RankResult(msgspec.Struct, kw_only=True):
     iterations: int = 0
 
 
+class StalledRank(msgspec.Struct, kw_only=True):
+    """A rank that waits for ever once another has stopped: since when, and for which op on which group."""
+
+    rank: int
+    since_ns: int
+    op: str | None = None
+    group: str | None = None
+
+
+class StragglerResult(msgspec.Struct, kw_only=True):
+    """A rank that others waited for: how long they did in all, and where it came late most (`path:line`)."""
+
+    rank: int
+    caused_ns: int
+    site: str | None = None
+
+
 class WhatIfResult(msgspec.Struct, kw_only=True):
-    """One variant of the replay; slowdown is its median iteration over the base's."""
+    """One variant of the replay; slowdown is its median iteration over the base's, both null if the job stalls."""
 
     name: str
-    iteration_ns_median: int
-    slowdown: float
+    iteration_ns_median: int | None
+    slowdown: float | None
+    percentiles: dict[str, int] | None = None
+    """Of the iterations of all draws, for a variant with jitter: p5, p50, p95 and p99, in ns."""
+
+    stalled: list[StalledRank] = []
 
 
 class Result(msgspec.Struct, kw_only=True):
@@ -63,6 +86,7 @@ class Result(msgspec.Struct, kw_only=True):
     bubble_fraction: float | None = None
     critical_path: list[PathStep] = []
     ranks: list[RankResult] = []
+    stragglers: list[StragglerResult] = []
     what_if: list[WhatIfResult] = []
     emulation: None = None
     diagnosis: Diagnosis | None = None

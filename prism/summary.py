@@ -10,7 +10,7 @@ from rich.table import Table
 from prism.core.diagnosis import Diagnosis
 from prism.folder import Folder
 from prism.report.units import percent, rank_ranges, size, time
-from prism.result import RankResult, Result
+from prism.result import RankResult, Result, WhatIfResult
 
 MOST_RANKS = 16
 """More ranks than this are told by the report only."""
@@ -65,7 +65,17 @@ def _ranks(ranks: list[RankResult]) -> Table:
 
 
 def _what_if(result: Result) -> Table:
-    table = Table("what if", "iteration", "slowdown", box=None, pad_edge=False, padding=(0, 2))
+    table = Table("what if", "iteration", "slowdown", "", box=None, pad_edge=False, padding=(0, 2))
     for variant in result.what_if:
-        table.add_row(variant.name, time(variant.iteration_ns_median), f"{variant.slowdown:.3f}x")
+        iteration = "-" if variant.iteration_ns_median is None else time(variant.iteration_ns_median)
+        slowdown = "-" if variant.slowdown is None else f"{variant.slowdown:.3f}x"
+        table.add_row(variant.name, iteration, slowdown, _remark(variant))
     return table
+
+
+def _remark(variant: WhatIfResult) -> str:
+    """What the median of a variant does not say."""
+    if variant.stalled:
+        first = min(stall.since_ns for stall in variant.stalled)
+        return f"stalls from {time(first)}: ranks {rank_ranges([stall.rank for stall in variant.stalled])}"
+    return ", ".join(f"{name} {time(ns)}" for name, ns in (variant.percentiles or {}).items() if name != "p50")

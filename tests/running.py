@@ -44,6 +44,11 @@ def capture(given: Scenario, out: Path) -> Run:
     return _bench().run(given, out)
 
 
+def predict(given: Scenario, out: Path) -> Run:
+    """Capture a scenario, calibrate and replay it, on the bench's crew; raises ProgramError if its program fails."""
+    return _bench().predict(given, out)
+
+
 class Bench:
     """One crew for all captures of this process: importing torch for its ranks costs seconds, and is paid once."""
 
@@ -55,6 +60,10 @@ class Bench:
     def run(self, given: Scenario, out: Path) -> Run:
         """Capture the scenario."""
         return self._loop.run_until_complete(self._capture(given, out))
+
+    def predict(self, given: Scenario, out: Path) -> Run:
+        """Take the scenario through all stages."""
+        return self._loop.run_until_complete(self._predict(given, out))
 
     def close(self) -> None:
         """End the crew."""
@@ -68,6 +77,12 @@ class Bench:
                 graph = await run.capture()
         logs = [out / "ranks" / f"{rank}.log" for rank in range(given.world.size)]
         return Run(run.result, graph, [log.read_text() if log.exists() else "" for log in logs], out)
+
+    async def _predict(self, given: Scenario, out: Path) -> Run:
+        async with Coordinator(given, out, crew=self._crew) as run:
+            graph = await run.calibrate(await run.capture())
+            run.replay(graph)
+        return Run(run.result, graph, [], out)
 
 
 @functools.cache

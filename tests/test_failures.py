@@ -97,6 +97,13 @@ FAILURES = {
         world=2,
         cycle=[0, 1],
     ),
+    "a poll in vain": Failure(
+        "polls_in_vain.py",
+        "deadlock",
+        [(0, "recv", "default", None, "A"), (1, None, None, None, "B")],
+        ["rank 0 waits in recv from rank 1", "which has no matching send", "rank 1 has ended (exit code 0)"],
+        world=2,
+    ),
     "nobody sets the key": Failure(
         "missing_key.py",
         "deadlock",

@@ -11,6 +11,8 @@ from prism.scenario import (
     Calibrate,
     Devices,
     Emulate,
+    Fail,
+    Jitter,
     Link,
     Network,
     NetworkChange,
@@ -18,6 +20,8 @@ from prism.scenario import (
     Program,
     Scenario,
     Slow,
+    Speed,
+    Topology,
     WhatIf,
     World,
 )
@@ -53,6 +57,10 @@ faults: []
 what_if:
   - {name: hot, slow: {ranks: [5, 6], factor: 1.3}}
   - {name: half, network: {inter_node: {bandwidth: 25GB/s}}}
+  - {name: throttled, slow: {ranks: [3], factor: 1.2, from: 2s, until: 3s, period: 10s}}
+  - {name: pods, network: {topology: {kind: two-tier, pods: 2, oversubscription: 4}}}
+  - {name: faster, speed: {factor: 0.5}, jitter: {sigma: 0.05, seed: 1, draws: 10}}
+  - {name: lost, fail: {rank: 3, at: 3s}}
 hang_after: 1.5s
 launcher: {kind: local}
 stages: [capture, replay]
@@ -89,6 +97,12 @@ def test_every_block(file: Path) -> None:
         sandbox=(0, 5), iterations=5, prune=False, contribution="exact", pool=512 * 1024**2
     )
     assert scenario.what_if[0] == WhatIf(name="hot", slow=Slow(ranks=(5, 6), factor=1.3))
+    assert scenario.what_if[2].slow == Slow(ranks=(3,), factor=1.2, since=2 * 10**9, until=3 * 10**9, period=10**10)
+    assert scenario.what_if[3].network.topology == Topology(kind="two-tier", pods=2, oversubscription=4.0)
+    assert scenario.what_if[4] == WhatIf(
+        name="faster", speed=Speed(factor=0.5), jitter=Jitter(sigma=0.05, seed=1, draws=10)
+    )
+    assert scenario.what_if[5] == WhatIf(name="lost", fail=Fail(rank=3, at=3 * 10**9))
     assert scenario.hang_after == 1_500_000_000
     assert scenario.output == Output(formats=("html",))
 
@@ -166,6 +180,29 @@ def test_a_variant_changes_only_what_it_names(file: Path) -> None:
     network = Network()
     assert change.applied(network) == Network(model="none", inter_node=Link(bandwidth=50 * 10**9, latency=0))
     assert NetworkChange().applied(network) == network
+
+
+def test_lists_in_a_variant_are_swept(file: Path) -> None:
+    sweep = "{name: s, slow: {ranks: [[1, 2], [3]], factor: [2, 3]}}"
+    variants = Scenario.load(file, [f"what_if=[{{name: one, slow: {{ranks: [1, 2], factor: 2}}}}, {sweep}]"]).what_if
+    assert [(variant.name, variant.slow) for variant in variants] == [
+        ("one", Slow(ranks=(1, 2), factor=2.0)),
+        ("s ranks=1,2 factor=2", Slow(ranks=(1, 2), factor=2.0)),
+        ("s ranks=1,2 factor=3", Slow(ranks=(1, 2), factor=3.0)),
+        ("s ranks=3 factor=2", Slow(ranks=(3,), factor=2.0)),
+        ("s ranks=3 factor=3", Slow(ranks=(3,), factor=3.0)),
+    ]
+
+
+def test_two_lists_under_one_key_are_told_apart(file: Path) -> None:
+    sweep = "what_if=[{name: s, slow: {ranks: [1], factor: [2]}, speed: {factor: [3]}}]"
+    assert Scenario.load(file, [sweep]).what_if[0].name == "s slow.factor=2 speed.factor=3"
+
+
+def test_a_whole_block_can_be_swept(file: Path) -> None:
+    sweep = "what_if=[{name: s, network: {topology: [{kind: node}, {kind: rail}]}}]"
+    names = [variant.name for variant in Scenario.load(file, [sweep]).what_if]
+    assert names == ["s topology=kind=node", "s topology=kind=rail"]
 
 
 def test_digest_is_of_the_content(file: Path) -> None:

@@ -93,6 +93,7 @@ ADDED_AT_LINE_5 = [
         f"5: $.devices.memory: expected a size such as 80GiB (units: {SIZES}), got '80 gigs'",
     ),
     ("devices: {kind: gpu}", "5: $.devices.kind: expected auto, cpu or cuda, got 'gpu'"),
+    ("devices: {present_as: V100}", "5: $.devices.present_as: expected A100, H100, H200 or cuda, got 'V100'"),
     ("semantics: mpi", "5: $.semantics: expected auto, gloo or nccl, got 'mpi'"),
     ("iteration: {marker: step}", "5: $.iteration.marker: expected optimizer or module:qualname, got 'step'"),
     (
@@ -117,6 +118,30 @@ ADDED_AT_LINE_5 = [
         "6: $.faults[0].rank: rank 9 does not exist, world.size 8 has ranks 0 to 7",
     ),
     (
+        "capture: {iterations: 4}\nfaults:\n  - {rank: 1, at: {iteration: 4}, do: exit}",
+        "7: $.faults[0].at.iteration: iteration 4 never begins, capture.iterations 4 has iterations 0 to 3",
+    ),
+    (
+        "faults:\n  - {rank: 1, at: {iteration: 2}, until: {iteration: 3}, do: oom}",
+        "6: $.faults[0].until: only slow has it, leave it out for oom",
+    ),
+    (
+        "faults:\n  - {rank: 1, at: {iteration: 2}, do: hang, factor: 2}",
+        "6: $.faults[0].factor: only slow has it, leave it out for hang",
+    ),
+    (
+        "faults:\n  - {rank: 1, at: {iteration: 2}, do: slow, factor: 0.5}",
+        "6: $.faults[0].factor: expected a number of at least 1 for slow, got 0.5",
+    ),
+    (
+        "faults:\n  - {rank: 1, at: {iteration: 2}, do: slow}",
+        "6: $.faults[0].factor: expected a number of at least 1 for slow, got null",
+    ),
+    (
+        "faults:\n  - {rank: 1, at: {iteration: 2}, until: {iteration: 2}, do: slow, factor: 2}",
+        "6: $.faults[0].until.iteration: expected more than 2, the iteration at which it begins",
+    ),
+    (
         "what_if: [{name: a, slow: {ranks: [-1], factor: 2}}]",
         "5: $.what_if[0].slow.ranks[0]: rank -1 does not exist, world.size 8 has ranks 0 to 7",
     ),
@@ -134,7 +159,94 @@ ADDED_AT_LINE_5 = [
     ),
     (
         "what_if: [{name: a, slwo: 1}]",
-        "5: $.what_if[0].slwo: unknown key, did you mean slow? valid: name, slow, network",
+        "5: $.what_if[0].slwo: unknown key, did you mean slow? valid: name, slow, speed, fail, jitter, network",
+    ),
+    (
+        "what_if:\n  - name: a\n    slow: {ranks: [1], factor: 2, from: 2s, until: 1s}",
+        "7: $.what_if[0].slow.until: expected more than 2000000000ns, the time at which it begins",
+    ),
+    (
+        "what_if: [{name: a, slow: {ranks: [1], factor: 2, since: 2s}}]",
+        "5: $.what_if[0].slow.since: unknown key, valid: ranks, factor, from, until, period",
+    ),
+    (
+        "what_if: [{name: a, slow: {ranks: [1], factor: 2, from: 2}}]",
+        "5: $.what_if[0].slow.from: expected a time such as 1.5ms (units: ns, us, ms, s, min, h), got '2'",
+    ),
+    (
+        "what_if: [{name: a, slow: {ranks: [1], factor: 2, period: 2s}}]",
+        "5: $.what_if[0].slow.period: without an end it never comes again, give until",
+    ),
+    (
+        "what_if: [{name: a, slow: {ranks: [1], factor: 2, from: 1s, until: 3s, period: 2s}}]",
+        "5: $.what_if[0].slow.period: expected more than 2000000000ns, the time from its begin to its end",
+    ),
+    (
+        "what_if: [{name: a, fail: {rank: 8, at: 3s}}]",
+        "5: $.what_if[0].fail.rank: rank 8 does not exist, world.size 8 has ranks 0 to 7",
+    ),
+    (
+        "what_if: [{name: a, fail: {rank: 1, at: 3s}, jitter: {sigma: 0.1}}]",
+        "5: $.what_if[0].jitter: a variant in which a rank fails is not drawn, leave one of the two out",
+    ),
+    (
+        "what_if: [{name: a, jitter: {sigma: 3}}]",
+        "5: $.what_if[0].jitter.sigma: expected a number above 0 and of at most 2, got 3",
+    ),
+    (
+        "what_if:\n  - {name: a}\n  - name: b\n    speed:\n      factor:\n        - 1\n        - x",
+        "11: $.what_if[1].speed.factor[1]: expected a number above 0 and of at most 1000000, got 'x'",
+    ),
+    (
+        "what_if:\n  - name: b\n    slow: {ranks: [[1], [2, 9]], factor: [2, 3]}",
+        "7: $.what_if[0].slow.ranks[1][1]: rank 9 does not exist, world.size 8 has ranks 0 to 7",
+    ),
+    (
+        "what_if: [{name: a, speed: {factor: []}}]",
+        "5: $.what_if[0].speed.factor: an empty list, give at least one value",
+    ),
+    (
+        f"what_if: [{{name: a, speed: {{factor: {[1] * 40}}}, slow: {{ranks: [1], factor: {[1] * 40}}}}}]",
+        "5: $.what_if[0]: its lists make 1600 variants, expected at most 1000",
+    ),
+    ("what_if: [{name: [a, b]}]", "5: $.what_if[0].name: expected a string, got a list"),
+    ("what_if: [[{name: a}]]", "5: $.what_if[0]: expected a mapping with keys"),
+    (
+        "what_if: [{name: a, speed: {factor: [2, 2]}}]",
+        "5: $.what_if[0].name: 'a factor=2' is the name of $.what_if[0] too, choose another",
+    ),
+    (
+        "network: {model: measured}",
+        "5: $.network.table: measured needs one, give a file of nccl-tests output or CSV",
+    ),
+    (
+        "what_if: [{name: a, network: {model: measured}}]",
+        "5: $.what_if[0].network.table: measured needs one, give a file of nccl-tests output or CSV",
+    ),
+    (
+        "network: {table: gone.csv}",
+        "5: $.network.table: DIRECTORY/gone.csv: cannot be read: No such file or directory",
+    ),
+    (
+        "network: {table: train.py}",
+        "5: $.network.table: DIRECTORY/train.py:1: no times; expected output of nccl-tests, or CSV: "
+        "collective,group_size,link,bytes,time_us",
+    ),
+    (
+        "network: {topology: {kind: rail, pods: 2}}",
+        "5: $.network.topology.pods: only two-tier has them, leave it null for rail",
+    ),
+    (
+        "network: {topology: {oversubscription: 2}}",
+        "5: $.network.topology.oversubscription: only rail and two-tier have it, leave it null for node",
+    ),
+    (
+        "network: {topology: {kind: two-tier}}",
+        "5: $.network.topology.pods: expected 1 to 1, the number of nodes, got null",
+    ),
+    (
+        "what_if: [{name: a, network: {topology: {kind: two-tier, pods: [1, 3]}}}]",
+        "5: $.what_if[0].network.topology.pods[1]: expected 1 to 1, the number of nodes, got 3",
     ),
     ("stages: [capture, train]", "5: $.stages[1]: expected calibrate, capture, emulate or replay, got 'train'"),
     ("stages: []", "5: $.stages: expected at least one stage, choose from capture, calibrate, replay, emulate"),
@@ -181,33 +293,19 @@ ADDED_AT_LINE_5 = [
 NOT_AVAILABLE = [
     ("fold={mesh: {dp: 8}, over: [dp]}", "$.fold: not available yet, leave it null"),
     ("devices.kind=cuda", "$.devices.kind: cuda is not available yet, choose from auto, cpu"),
-    ("devices.present_as=H200", "$.devices.present_as: not available yet, leave it null"),
     ("devices.host_memory=16GiB", "$.devices.host_memory: not available yet, leave it null"),
     ("devices.spill=/tmp", "$.devices.spill: not available yet, leave it null"),
-    ("network.model=measured", "$.network.model: measured is not available yet, choose from alpha-beta, none"),
-    ("network.table=costs.csv", "$.network.table: not available yet, leave it null"),
-    ("network.topology.kind=rail", "$.network.topology.kind: rail is not available yet, choose from node"),
-    ("network.topology.pods=2", "$.network.topology.pods: not available yet, leave it null"),
     ("capture.payloads=control", "$.capture.payloads: control is not available yet, choose from all"),
     ("calibrate.answers=paced", "$.calibrate.answers: paced is not available yet, choose from auto, fast"),
-    ("faults=[{rank: 5, at: {iteration: 2}, do: exit}]", "$.faults[0]: not available yet, leave the list empty"),
     ("launcher.kind=ray", "$.launcher.kind: ray is not available yet, choose from local"),
     (
         "stages=[capture, calibrate, emulate]",
         "$.stages[2]: emulate is not available yet, choose from capture, calibrate, replay",
     ),
-    ("output.formats=[html, kineto]", "$.output.formats[1]: kineto is not available yet, choose from perfetto, html"),
     (
         "what_if=[{name: a, world: {size: 16}}]",
-        "$.what_if[0].world: a variant of world is not available yet, choose from name, slow, network",
-    ),
-    (
-        "what_if=[{name: a, slow: {ranks: [1], factor: [1.1, 1.2]}}]",
-        "$.what_if[0].slow.factor: a sweep over a list is not available yet, write one variant for each value",
-    ),
-    (
-        "what_if=[{name: a, slow: {ranks: [[1], [2]], factor: 2}}]",
-        "$.what_if[0].slow.ranks[0]: a sweep over a list is not available yet, write one variant for each value",
+        "$.what_if[0].world: a variant of world is not available yet, "
+        "choose from name, slow, speed, fail, jitter, network",
     ),
 ]
 
@@ -252,7 +350,7 @@ def test_a_bad_file(directory: Path, text: str, line: str) -> None:
 def test_a_bad_addition(directory: Path, added: str, line: str) -> None:
     file = directory / "job.yaml"
     file.write_text(f"{BASE}{added}\n")
-    assert line.replace("FILE", str(file)) in refusal(file)
+    assert line.replace("FILE", str(file)).replace("DIRECTORY", str(directory)) in refusal(file)
 
 
 @pytest.mark.parametrize(("override", "line"), NOT_AVAILABLE)

@@ -104,7 +104,7 @@ def _window(timeline: Timeline, ends: Int64, warmup: int) -> Window:
 
 def _busy_times(graph: Graph, timeline: Timeline, window: Window) -> tuple[Int64, Int64]:
     """Each rank's compute and comm inside the window, int64[world]."""
-    nodes = np.flatnonzero(_main_lanes(graph)[graph.node_lane()])
+    nodes = np.flatnonzero(main_lanes(graph)[graph.node_lane()])
     kind, rank = graph.nodes["kind"][nodes], graph.node_rank()[nodes]
     since = timeline.node_start[nodes]
     waits = np.flatnonzero((kind == NodeKind.WAIT) & (timeline.node_end[nodes] > since))
@@ -118,7 +118,8 @@ def _busy_times(graph: Graph, timeline: Timeline, window: Window) -> tuple[Int64
     return compute, comm
 
 
-def _main_lanes(graph: Graph) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def main_lanes(graph: Graph) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which lanes show their rank's progress, bool[lanes]: the first compute stream, or else the first lane."""
     lanes = graph.lanes
     # By rank, compute streams first; lanes are sorted by stream and index already.
     order = np.lexsort((lanes["stream"] != Stream.COMPUTE, lanes["rank"]))

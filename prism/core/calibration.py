@@ -11,9 +11,10 @@ one graph and evaluating it (replay.evaluate) makes their clocks one: no op star
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice, pairwise
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -35,11 +36,21 @@ class Calibration:
     spread: Table  # SPREAD, one row a segment class
 
 
-def calibrate(graph: Graph, measured: Int64, warmup: int) -> Calibration:
+def compute_nodes(graph: Graph, rank: int) -> Int64:
+    """The COMPUTE nodes of a rank's first lane, in program order: where its measured segments belong."""
+    lane = int(np.flatnonzero(graph.lanes["rank"] == rank)[0])
+    first, last = int(graph.lane_ptr[lane]), int(graph.lane_ptr[lane + 1])
+    return first + np.flatnonzero(graph.nodes["kind"][first:last] == NodeKind.COMPUTE)
+
+
+def calibrate(
+    graph: Graph, measured: Int64, warmup: int, changes: Mapping[int, Collection[int]] = MappingProxyType({})
+) -> Calibration:
     """Calibrated durations from one measurement of every COMPUTE node (int64[nodes] ns; other nodes are ignored).
 
-    Iterations before number `warmup` of each lane are warm-up. Medians and quartiles are linear (Hyndman and Fan,
-    type 7), rounded to the nearest ns. Raises ValueError on a wrong length or a negative duration.
+    Iterations before number `warmup` of each lane are warm-up. `changes`: the iterations at which a rank becomes
+    another, by a fault that begins or ends; those before and after are not alike. Medians and quartiles are linear
+    (Hyndman and Fan, type 7), rounded to the nearest ns. Raises ValueError on a wrong length or a negative duration.
     """
     compute = graph.nodes["kind"] == NodeKind.COMPUTE
     if measured.shape != compute.shape:
@@ -48,7 +59,7 @@ def calibrate(graph: Graph, measured: Int64, warmup: int) -> Calibration:
         raise ValueError(f"node {np.flatnonzero(compute & (measured < 0))[0]} has a negative measured duration")
     durations = np.where(compute, measured, 0)
     spread = []
-    for lane, iterations in _alike(graph, warmup):
+    for lane, iterations in _alike(graph, warmup, changes):
         segments = np.flatnonzero(compute[iterations[0]])
         nodes = iterations[:, segments]  # iterations x segments
         low, median, high = np.rint(np.percentile(durations[nodes], (25, 50, 75), axis=0)).astype(np.int64)
@@ -66,17 +77,19 @@ def _spread(lane: int, nodes: Int64, samples: Int64, low: Int64, median: Int64, 
     return rows
 
 
-def _alike(graph: Graph, warmup: int) -> Iterator[tuple[int, Int64]]:
-    """Each lane's sets of measured iterations with equal signatures: the lane, and the nodes, iterations x length."""
+def _alike(graph: Graph, warmup: int, changes: Mapping[int, Collection[int]]) -> Iterator[tuple[int, Int64]]:
+    """Each lane's sets of measured iterations that are alike: the lane, and the nodes, iterations x length."""
     codes = _signature_codes(graph)
     marks = np.flatnonzero(graph.nodes["kind"] == NodeKind.MARK)
     for lane, (first, last) in enumerate(zip(graph.lane_ptr[:-1], graph.lane_ptr[1:], strict=True)):
         inside = marks[np.searchsorted(marks, first) : np.searchsorted(marks, last)]
         bounds = [int(first), *(inside + 1).tolist()]
-        classes: dict[bytes, list[int]] = {}
-        for start, end in islice(pairwise(bounds), warmup, None):
-            classes.setdefault(codes[start:end].tobytes(), []).append(start)
-        for signature, starts in classes.items():
+        of_rank = changes.get(int(graph.lanes["rank"][lane]), ())
+        classes: dict[tuple[int, bytes], list[int]] = {}
+        for iteration, (start, end) in islice(enumerate(pairwise(bounds)), warmup, None):
+            era = sum(change <= iteration for change in of_rank)
+            classes.setdefault((era, codes[start:end].tobytes()), []).append(start)
+        for (_, signature), starts in classes.items():
             length = len(signature) // codes.itemsize
             yield lane, np.array(starts)[:, None] + np.arange(length)
 

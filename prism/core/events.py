@@ -155,12 +155,29 @@ class Raised(Event, frozen=True):
     site: str = ""
 
 
+class PeakBreakdown(msgspec.Struct, kw_only=True, frozen=True):
+    """What a rank's peak of memory was made of, in bytes; see result.json in docs/architecture.md."""
+
+    parameters: int
+    gradients: int
+    optimizer: int
+    activations: int
+    other: int
+
+
+class Broke(Event, frozen=True):
+    """Our own part of the rank's process has failed, not its program."""
+
+    reason: str
+
+
 class Finished(Event, frozen=True):
     """The program of the rank is over; the process waits for Leave."""
 
     code: int
     cut: bool = False  # ended by us, after the last iteration that was wanted
     peak_bytes: int | None = None
+    peak_breakdown: PeakBreakdown | None = None
 
 
 class Exited(Event, frozen=True):
@@ -188,8 +205,8 @@ class Interrupted(Event, frozen=True):
 
 
 AnyEvent = (
-    Launched | Joined | Posted | Waited | Polled | Asked | Marked | Folded | Delivered | Noticed | Raised | Finished
-    | Exited | Suspended | Probed | Ticked | Interrupted
+    Launched | Joined | Posted | Waited | Polled | Asked | Marked | Folded | Delivered | Noticed | Raised | Broke
+    | Finished | Exited | Suspended | Probed | Ticked | Interrupted
 )  # fmt: skip
 
 

@@ -36,12 +36,12 @@ class LinkClass:
                 f"a link needs bandwidth > 0 and latency >= 0, not {self.bandwidth} B/s and {self.latency} ns"
             )
 
-    def time_ns(self, steps: Int64, nbytes: Int64) -> Int64:
-        """The time of so many dependent steps that move so many bytes in all, rounded up to whole ns."""
+    def transfer_ns(self, nbytes: Int64) -> Int64:
+        """The time in which so many bytes pass, rounded up to whole ns."""
         # In Python integers, as bytes x 10^9 leaves 64 bits; a job has few distinct sizes.
         sizes, index = np.unique(nbytes, return_inverse=True)
         transfer = [-(-size * NS_PER_S // self.bandwidth) for size in sizes.tolist()]
-        return steps * self.latency + np.array(transfer, np.int64)[index]
+        return np.array(transfer, np.int64)[index]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,26 +53,61 @@ class Network:
     inter: LinkClass
 
 
-def op_costs(graph: Graph, network: Network, ranks_per_node: int) -> Int64:
-    """The cost of every op from its start to its end, int64[ops] ns.
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What ops cost, int64[ops] ns: the latency first, then the transfer, which other traffic can make longer."""
+
+    latency: Int64
+    transfer: Int64
+
+    @property
+    def total(self) -> Int64:
+        """From the start of each op to its end, where it has its links to itself."""
+        return self.latency + self.transfer
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What the busiest member of each op does, a row an op."""
+
+    members: Int64
+    size: Int64  # the op's nbytes; of an ALL_TO_ALL what one member exchanges with all others
+    steps: Int64
+    nbytes: Int64
+    across: npt.NDArray[np.bool_]  # whether the members are on several nodes
+
+
+def op_costs(graph: Graph, network: Network, ranks_per_node: int) -> Costs:
+    """The cost of every op.
 
     An op uses the inter-node link if its group (for SEND_RECV: its pair) has ranks on several nodes, where rank r is
     on node r // ranks_per_node. A group of one rank costs nothing. Raises InvalidGraph if the split matrix of an
     ALL_TO_ALL does not have members x members entries.
     """
     if network.kind == "none":
-        return np.zeros(len(graph.ops), np.int64)
+        free = np.zeros(len(graph.ops), np.int64)
+        return Costs(free, free)
+    traffic = op_traffic(graph, ranks_per_node)
+    intra, inter = network.intra, network.inter
+    return Costs(
+        latency=traffic.steps * np.where(traffic.across, inter.latency, intra.latency),
+        transfer=np.where(traffic.across, inter.transfer_ns(traffic.nbytes), intra.transfer_ns(traffic.nbytes)),
+    )
+
+
+def op_traffic(graph: Graph, ranks_per_node: int) -> Traffic:
+    """The steps and bytes of every op by the algorithm that runs; a group of one has none."""
     kind = graph.ops["kind"]
     members = np.array([len(group.ranks) for group in graph.groups], np.int64)[graph.ops["group"]]
+    members[kind == OpKind.SEND_RECV] = 2
     steps, nbytes = np.zeros((2, len(graph.ops)), np.int64)
     size = graph.ops["nbytes"].copy()
     exchanges = np.flatnonzero(kind == OpKind.ALL_TO_ALL)
     size[exchanges] = _busiest_exchange(graph, exchanges, members[exchanges])
-    for op_kind, traffic in TRAFFIC.items():
-        rows = np.flatnonzero((kind == op_kind) & ((members > 1) | (op_kind == OpKind.SEND_RECV)))
-        steps[rows], nbytes[rows] = traffic(members[rows], size[rows])
-    across = _crosses_nodes(graph, ranks_per_node)
-    return np.where(across, network.inter.time_ns(steps, nbytes), network.intra.time_ns(steps, nbytes))
+    for op_kind, algorithm in TRAFFIC.items():
+        rows = np.flatnonzero((kind == op_kind) & (members > 1))
+        steps[rows], nbytes[rows] = algorithm(members[rows], size[rows])
+    return Traffic(members, size, steps, nbytes, _crosses_nodes(graph, ranks_per_node))
 
 
 def _share(n: Int64, s: Int64, times: int = 1) -> Int64:
@@ -85,9 +120,9 @@ def _chain(n: Int64, s: Int64) -> tuple[Int64, Int64]:
     return n - 1, s + (n - 2) * np.minimum(s, PIPELINE_CHUNK)
 
 
-Traffic = Callable[[Int64, Int64], tuple[Int64, Int64]]
+Algorithm = Callable[[Int64, Int64], tuple[Int64, Int64]]
 
-TRAFFIC: dict[OpKind, Traffic] = {
+TRAFFIC: dict[OpKind, Algorithm] = {
     OpKind.ALL_REDUCE: lambda n, s: (2 * (n - 1), _share(n, s, 2)),
     OpKind.REDUCE_SCATTER: lambda n, s: (n - 1, _share(n, s)),
     # s is one member's input, so what is gathered is n times as much.

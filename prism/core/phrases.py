@@ -68,7 +68,7 @@ def situation(seen: Situation, rank: Rank) -> str:
 def keys(seen: Situation, rank: Rank) -> str:
     """The store keys that a rank waits for, without the prefixes that torch puts before them."""
     if rank.asks is None:
-        return "a store key that it asks for again and again"
+        return "a store key, asked for again and again"
     missing = [key.rpartition("//")[2] for key in seen.exchange.missing(rank.asks)]
     return f"store key{'s' if len(missing) > 1 else ''} {', '.join(missing)}"
 

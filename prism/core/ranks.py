@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from prism.core.events import Posted, StoreCall
+from prism.core.events import PeakBreakdown, Posted, StoreCall
 from prism.core.states import State, Trigger, step
 from prism.core.store import Reply
 
@@ -36,6 +36,7 @@ class Rank:
     traceback: str = ""
     cut: bool = False
     peak_bytes: int | None = None
+    peak_breakdown: PeakBreakdown | None = None
     iterations: int = 0
     switches: int = 0  # times it got a slot back after its start
     story: deque[str] = field(default_factory=lambda: deque(maxlen=STORY_LENGTH))

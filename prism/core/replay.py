@@ -111,6 +111,17 @@ def slow(graph: Graph, ranks: Sequence[int], factor: float) -> Int64:
     return duration
 
 
+def jitter(durations: Int64, sigma: float, seed: int, draw: int) -> Int64:
+    """The durations of one draw, each times a lognormal factor with mean 1; sigma is that of its logarithm.
+
+    The same seed and draw give the same durations, whichever other draws are made.
+    """
+    dice = np.random.Generator(np.random.PCG64([seed, draw]))
+    factors = np.exp(dice.normal(-sigma * sigma / 2, sigma, durations.shape[-1]))
+    drawn: Int64 = np.rint(durations * factors).astype(np.int64)
+    return drawn
+
+
 Edges = tuple[Int64, Int64, Int64, Int64, Int64]  # source, target, gain, loss, cost; see Plan
 
 

@@ -25,11 +25,12 @@ class Situation:
         self.troubled: int | None = None  # when the first thing went wrong that others may still add to
         self.diagnosis: Diagnosis | None = None
         self.interrupted = False
+        self.broke = ""  # what failed in us, not in the program
 
     @property
     def over(self) -> bool:
         """Whether nothing is left to do but to end what is still alive."""
-        return self.diagnosis is not None or self.interrupted or self.ended == len(self.ranks)
+        return self.diagnosis is not None or self.interrupted or bool(self.broke) or self.ended == len(self.ranks)
 
     @property
     def alive(self) -> bool:

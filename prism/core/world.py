@@ -17,6 +17,7 @@ from prism.core.events import (
     AnyEvent,
     AnyInstruction,
     Asked,
+    Broke,
     Deliver,
     Delivered,
     Event,
@@ -77,7 +78,7 @@ class World(Turns):
             self._after_the_end(event)
         else:
             self._hear(event)
-        if not decided and self.diagnosis is None and not self.interrupted:
+        if not decided and not (self.diagnosis or self.interrupted or self.broke):
             self._judge(event)
             if not self.over:
                 self.fill_slots()
@@ -186,6 +187,9 @@ class World(Turns):
         self.move(rank, Trigger.SPEAK)
         self.exchange.warnings.add(event.kind, event.summary, rank.rank)
 
+    def _broke(self, rank: Rank, event: Broke) -> None:
+        self.broke = f"rank {rank.rank}: {event.reason}"
+
     def _raised(self, rank: Rank, event: Raised) -> None:
         self.move(rank, Trigger.RAISED)
         rank.error, rank.traceback = event.error, event.traceback
@@ -193,7 +197,8 @@ class World(Turns):
 
     def _finished(self, rank: Rank, event: Finished) -> None:
         self.move(rank, Trigger.FINISHED)
-        rank.code, rank.cut, rank.peak_bytes = event.code, event.cut, event.peak_bytes
+        rank.code, rank.cut = event.code, event.cut
+        rank.peak_bytes, rank.peak_breakdown = event.peak_bytes, event.peak_breakdown
         if event.code:
             self.failed.setdefault(rank.rank, self.now)
         if not self.busy(rank):
@@ -290,6 +295,7 @@ _HANDLERS: dict[type[Event], Callable[[World, Rank, Any], None]] = {
     Suspended: World.on_suspended,
     Noticed: World._noticed,
     Raised: World._raised,
+    Broke: World._broke,
     Finished: World._finished,
     Exited: World._exited,
 }

@@ -18,6 +18,7 @@ from prism.core.graph import OpKind
 from prism.core.matching import SELF_CONTAINED
 from prism.core.semantics import rules
 from prism.gpu.link import Link
+from prism.gpu.memory import uncounted
 from prism.gpu.work import Batch, Operation, Wrap
 
 Tensors = Sequence[torch.Tensor]
@@ -25,6 +26,7 @@ Tensors = Sequence[torch.Tensor]
 _REDUCES = {
     dist.ReduceOp.SUM: "sum", dist.ReduceOp.AVG: "avg", dist.ReduceOp.PRODUCT: "product", dist.ReduceOp.MIN: "min",
     dist.ReduceOp.MAX: "max", dist.ReduceOp.BAND: "band", dist.ReduceOp.BOR: "bor", dist.ReduceOp.BXOR: "bxor",
+    dist.ReduceOp.PREMUL_SUM: "sum",  # of inputs that were scaled before
 }  # fmt: skip
 
 
@@ -53,15 +55,15 @@ class Communicator:
 
     def allreduce(self, tensors: Any, opts: Any = None, timeout: Any = None) -> Any:
         tensors = _listed(tensors)
-        return self._post(OpKind.ALL_REDUCE, tensors, tensors, reduce=_reduce(opts))
+        return self._post(OpKind.ALL_REDUCE, _scaled(tensors, opts), tensors, reduce=_reduce(opts))
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Any:
-        return self._post(OpKind.ALL_REDUCE, tensors, tensors, reduce=_reduce(opts))
+        return self._post(OpKind.ALL_REDUCE, _scaled(tensors, opts), tensors, reduce=_reduce(opts))
 
     def reduce(self, tensors: Any, opts: Any = None, timeout: Any = None) -> Any:
         tensors = _listed(tensors)
         outputs = tensors if opts.rootRank == self.rank else []
-        return self._post(OpKind.REDUCE, tensors, outputs, reduce=_reduce(opts), root=opts.rootRank)
+        return self._post(OpKind.REDUCE, _scaled(tensors, opts), outputs, reduce=_reduce(opts), root=opts.rootRank)
 
     def broadcast(self, tensors: Any, opts: Any = None, timeout: Any = None) -> Any:
         tensors, root = _listed(tensors), opts.rootRank
@@ -100,18 +102,18 @@ class Communicator:
 
     def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
         given = inputs[0] if isinstance(inputs[0], list | tuple) else inputs
-        send = [t.numel() for t in given]
-        return self._post(OpKind.REDUCE_SCATTER, given, _listed(outputs), reduce=_reduce(opts), send=send)
+        outputs, send = _listed(outputs), [t.numel() for t in given]
+        return self._post(OpKind.REDUCE_SCATTER, _scaled(given, opts), outputs, reduce=_reduce(opts), send=send)
 
     def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Any:
         send = self._even(input.numel())
-        return self._post(OpKind.REDUCE_SCATTER, [input], [output], reduce=_reduce(opts), send=send)
+        return self._post(OpKind.REDUCE_SCATTER, _scaled([input], opts), [output], reduce=_reduce(opts), send=send)
 
     def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Any:
         blocks = [list(_blocks(tensor, len(self.ranks))) for tensor in inputs]
         by_rank = [block[r] for r in range(len(self.ranks)) for block in blocks]
         send = self._even(_count(inputs))
-        return self._post(OpKind.REDUCE_SCATTER, by_rank, outputs, reduce=_reduce(opts), send=send)
+        return self._post(OpKind.REDUCE_SCATTER, _scaled(by_rank, opts), outputs, reduce=_reduce(opts), send=send)
 
     def all_to_all_single(
         self, output: torch.Tensor, input: torch.Tensor, output_splits: Any, input_splits: Any, opts: Any = None
@@ -227,6 +229,16 @@ def _dtype(tensors: Tensors) -> str:
     if len(kinds) > 1:
         raise ValueError(f"tensors of one operation must have one dtype, got {', '.join(kinds)}")
     return kinds[0]
+
+
+@uncounted()
+def _scaled(tensors: Tensors, opts: Any) -> Tensors:
+    """The inputs of a reduction: the tensors, or what PREMUL_SUM's factor, each rank's own, makes of them."""
+    op = getattr(opts, "reduceOp", opts)
+    if getattr(op, "op", op) != dist.ReduceOp.PREMUL_SUM:
+        return tensors
+    _, factor = op.__getstate__()  # a number or a tensor; nothing else of torch tells it
+    return [(tensor.data * factor).to(tensor.dtype) for tensor in tensors]
 
 
 def _reduce(opts: Any) -> str:

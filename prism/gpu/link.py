@@ -13,6 +13,7 @@ import queue
 import socket
 import threading
 import time
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -23,6 +24,7 @@ from prism.core.events import (
     Answer,
     AnyInstruction,
     Asked,
+    Broke,
     Call,
     Deliver,
     Delivered,
@@ -115,6 +117,8 @@ class Link:
                 compute=compute, batch=batch,
             )  # fmt: skip
             self._line.sendall(pack(event))
+        if threading.get_ident() == self._completer:
+            self._start_completer()  # the callback that posts may wait for the future, where nobody sees it
         return handle
 
     def next_batch(self) -> int:
@@ -222,6 +226,13 @@ class Link:
         thread.start()
 
     def _complete(self) -> None:
+        try:
+            self._serve_completions()
+        except BaseException as error:  # ours: nobody would wait for this thread, and the program would wait for ever
+            traceback.print_exc()
+            self._send(Broke(rank=self.rank, reason=f"{type(error).__name__}: {error}"))
+
+    def _serve_completions(self) -> None:
         me = self._completer = threading.get_ident()
         while self._completer == me:
             item = self._work.get()

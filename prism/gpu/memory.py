@@ -38,6 +38,9 @@ class PeakParts(NamedTuple):
     returned: int
 
 
+_highest = 0  # rounded bytes: the peak before the program began it anew, whichever meter it used for that
+
+
 class MemoryMeter:
     """Counts tensor bytes of this process from its creation on.
 
@@ -74,13 +77,16 @@ class MemoryMeter:
 
     @property
     def peak_bytes(self) -> int | None:
-        """The rounded peak, which is what a GPU's `max_memory_allocated` would count for the same tensors."""
+        """The highest rounded peak of the process: what a GPU's `max_memory_allocated` is if it is never reset."""
         stats = self.stats()
-        return None if stats is None else stats.peak_rounded
+        return None if stats is None else max(stats.peak_rounded, _highest)
 
     def reset_peak(self) -> None:
         """Let the peak start again from what is held now."""
-        if self.reason is None:
+        global _highest
+        stats = self.stats()
+        if stats is not None:
+            _highest = max(_highest, stats.peak_rounded)
             self._allocator.reset_peak()
 
     def label(self, tensors: Sequence[torch.Tensor], label: Label) -> None:

@@ -17,9 +17,11 @@ from typing import NoReturn
 
 import torch
 
-from prism.core.events import Finished, Raised
+from prism.core.events import Finished, Noticed, Raised
 from prism.gpu.birth import Birth, Introduction
+from prism.gpu.breakdown import Breakdown
 from prism.gpu.callsite import set_base, site_of_frames
+from prism.gpu.faults import Faults
 from prism.gpu.link import Link, connect
 from prism.gpu.marks import watch
 from prism.gpu.memory import MemoryMeter
@@ -38,14 +40,18 @@ def live(birth: Birth) -> None:
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     random.seed(birth.rank)  # as different from rank to rank as fresh processes are, and the same in every run
     meter = MemoryMeter()
-    substitute(link, setup.world_size, setup.semantics)
-    life = _Life(birth, link, meter)
+    if setup.present_as:
+        from prism.gpu.presented import present  # not in every rank: it loads what torch loads lazily
+
+        present(setup.present_as, setup.memory)
+    substitute(link, setup.world_size, setup.semantics, presented=bool(setup.present_as))
+    life = _Life(birth, link, meter, Breakdown(link, meter))
     try:
         watch(program.marker, life.mark)
         if setup.memory:
             meter.limit(setup.memory)
         sys.argv = [program.script or program.module, *program.args]
-        link.resume()
+        life.begin()
         code = _run(program.script, program.module)
     except BaseException as error:
         _tell_failure(link, birth.rank, error)
@@ -56,23 +62,43 @@ def live(birth: Birth) -> None:
 class _Life:
     """How far the rank's program has come, and how it ends."""
 
-    def __init__(self, birth: Birth, link: Link, meter: MemoryMeter) -> None:
+    def __init__(self, birth: Birth, link: Link, meter: MemoryMeter, breakdown: Breakdown) -> None:
         self._birth = birth
         self._link = link
         self._meter = meter
+        self._breakdown = breakdown
+        self._faults = Faults(birth.setup.faults, link)
         self._iterations = 0
+
+    def begin(self) -> None:
+        """The program, and with it iteration 0, begins."""
+        self._faults.begin(0)
+        self._link.resume()
 
     def mark(self) -> None:
         """An iteration has ended; if it was the last one to capture, so has the rank."""
         self._link.mark()
         self._iterations += 1
+        self._breakdown.settle()
         if self._iterations == self._birth.setup.iterations:
             self.end(0, cut=True)
+        self._faults.begin(self._iterations)
 
     def end(self, code: int, cut: bool = False) -> NoReturn:
         """The program is over: say so, stay while there may be sums to do, and exit."""
         _flush()
-        self._link.tell(Finished(rank=self._birth.rank, code=code, cut=cut, peak_bytes=self._meter.peak_bytes))
+        self._breakdown.settle()
+        for summary in [] if cut else self._faults.missed(self._iterations):
+            self._link.tell(Noticed(rank=self._birth.rank, kind="fault_not_reached", summary=summary))
+        self._link.tell(
+            Finished(
+                rank=self._birth.rank,
+                code=code,
+                cut=cut,
+                peak_bytes=self._meter.peak_bytes,
+                peak_breakdown=self._breakdown.found,
+            )
+        )
         self._link.until_leave()
         self.exit(code)
 

@@ -17,6 +17,10 @@ class RankStore(dist.Store):  # type: ignore[misc]
         super().__init__()
         self._link = link
 
+    def clone(self) -> RankStore:
+        """Another handle on the same keys."""
+        return RankStore(self._link)
+
     def set(self, key: str, value: Any) -> None:
         self._link.ask(StoreCall("set", (key,), _bytes(value)))
 

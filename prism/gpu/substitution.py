@@ -23,9 +23,9 @@ NCCL_VERSION = (2 << 32) | (28 << 16) | 9
 """What a CPU build of torch says when it is asked for NCCL's version: that of torch 2.11's CUDA build."""
 
 
-def substitute(link: Link, world: int, semantics: str) -> None:
+def substitute(link: Link, world: int, semantics: str, presented: bool = False) -> None:
     """From here on every group and every rendezvous of this process is PRISM's."""
-    Substitution(link, world, semantics).install()
+    Substitution(link, world, semantics, presented).install()
 
 
 class Substitution:
@@ -35,10 +35,11 @@ class Substitution:
     `dist.get_backend()` says. One place for stores: the function behind the env:// and tcp:// rendezvous.
     """
 
-    def __init__(self, link: Link, world: int, semantics: str) -> None:
+    def __init__(self, link: Link, world: int, semantics: str, presented: bool) -> None:
         self._link = link
         self._world = world
         self._semantics = semantics
+        self._device = "cuda" if presented else "cpu"  # whose backend counts where a group has one for each
         self._face = _face()
         self._asked = "gloo"  # the backend that the program asked for, for the group that is being made
         self._group: Any = None  # that group, once it is made: a group of two device types is made once
@@ -92,7 +93,7 @@ class Substitution:
 
     def _begin_group(self, config: Any) -> None:
         backends = {device: str(name) for device, name in config.device_backend_map.items()}
-        self._asked = backends.get("cpu") or next(iter(backends.values()), "gloo")
+        self._asked = backends.get(self._device) or next(iter(backends.values()), "gloo")
         self._group = None
         config.device_backend_map = {device: dist.Backend("prism") for device in {"cpu": 0, **backends}}
 

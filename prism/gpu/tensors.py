@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,7 +39,7 @@ def load(ref: Ref, library: Library, into: Sequence[torch.Tensor]) -> None:
         if not size:
             continue
         if tensor.is_contiguous() and not _is_lazy(tensor):
-            direct.append(memoryview(_memory(tensor))[:size])
+            direct.append(_memory(tensor)[:size])
         else:
             strided.append((tensor, bytearray(size)))
             direct.append(strided[-1][1])
@@ -70,9 +71,10 @@ def view(data: bytearray, dtype: torch.dtype) -> torch.Tensor:
     return torch.frombuffer(data, dtype=dtype) if data else torch.empty(0, dtype=dtype)
 
 
-def _memory(tensor: torch.Tensor) -> Any:
-    """The bytes of a contiguous tensor, shared."""
-    return tensor.data.view(-1).view(torch.uint8).numpy()
+def _memory(tensor: torch.Tensor) -> memoryview:
+    """The bytes of a contiguous tensor, shared; not through numpy, after which torch would not resize the storage."""
+    nbytes = tensor.numel() * tensor.element_size()
+    return memoryview((ctypes.c_char * nbytes).from_address(tensor.data_ptr())).cast("B")
 
 
 def _bytes_of(tensor: torch.Tensor) -> Any:

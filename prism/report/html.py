@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from prism.core.attribution import pipeline_stages
 from prism.core.diagnosis import Diagnosis, RankState
 from prism.core.graph import Graph, Timeline
-from prism.report.picture import bands, draw, timeline_svg
+from prism.report.heatmap import draw_heatmap
+from prism.report.picture import MAX_ROWS, bands, draw, timeline_svg
 from prism.report.templates import environment
 from prism.result import PathStep, RankResult, Result
 
@@ -16,6 +18,7 @@ __all__ = ["render_html", "timeline_svg"]
 _WIDTH = 1040  # px: the page's column
 _MAX_ITERATIONS = 4  # more would leave too few pixels to each
 _MAX_STEPS = 8  # rows of the critical path's table
+_MAX_STRAGGLERS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,14 @@ class _Times:
     @property
     def total(self) -> float:
         return self.compute + self.comm + self.wait
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """One stage of a pipeline, and the share of its ranks' time that they wait."""
+
+    ranks: list[int]
+    bubble: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +79,23 @@ class _Stuck:
     state: RankState
 
 
-def render_html(result: Result, graph: Graph | None, timeline: Timeline | None, source_name: str) -> str:
+def render_html(
+    result: Result, graph: Graph | None, timeline: Timeline | None, source_name: str, ranks_per_node: int = 1
+) -> str:
     """The report as one HTML document; `source_name` says where the run came from, such as its scenario's file.
 
-    Without `graph` or `timeline` (a run that did not get that far) the timeline's picture is left out.
+    Without `graph` or `timeline` (a run that did not get that far) what is drawn from them is left out.
     """
     steps = _steps(result.critical_path)
     times = _times(result.ranks)
     memory = _memory(result.ranks)
-    picture = None
+    picture = heat = None
+    stages: list[_Stage] = []
     if graph is not None and timeline is not None:
         shown = min(len(result.iteration_ns or [0]), _MAX_ITERATIONS)
         picture = draw(graph, timeline, _WIDTH, shown)
+        heat = draw_heatmap(graph, ranks_per_node)
+        stages = _stages(graph, result.ranks)
     return environment.get_template("report.html.j2").render(
         result=result,
         source_name=source_name,
@@ -92,11 +108,16 @@ def render_html(result: Result, graph: Graph | None, timeline: Timeline | None, 
         steps=steps[:_MAX_STEPS],
         steps_left=len(steps) - _MAX_STEPS,
         times=times,
+        stragglers=result.stragglers[:_MAX_STRAGGLERS],
+        stragglers_left=len(result.stragglers) - _MAX_STRAGGLERS,
+        waited=sum(rank.wait_ns or 0 for rank in result.ranks),
+        stages=stages,
+        heat=heat,
         longest=max((row.total for row in times), default=0),
         memory=memory,
         largest=max((max(row.peak, row.reserved or 0) for row in memory), default=0),
         slowest_rank=max(result.ranks, key=lambda rank: rank.compute_ns or 0, default=None),
-        slowest=max((variant.slowdown for variant in result.what_if), default=1.0),
+        slowest=max((variant.slowdown or 0 for variant in result.what_if), default=1.0),
     )
 
 
@@ -132,6 +153,15 @@ def _times(ranks: list[RankResult]) -> list[_Times]:
         members, *columns = zip(*(known[i] for i in band), strict=True)
         rows.append(_Times(list(members), *(sum(column) / len(band) for column in columns)))
     return rows
+
+
+def _stages(graph: Graph, ranks: list[RankResult]) -> list[_Stage]:
+    wait = {rank.rank: rank.wait_ns or 0 for rank in ranks}
+    total = {rank.rank: (rank.compute_ns or 0) + (rank.comm_ns or 0) + wait[rank.rank] for rank in ranks}
+    found = pipeline_stages(graph)
+    if len(found) > MAX_ROWS or not total:
+        return []
+    return [_Stage(stage, sum(wait[r] for r in stage) / max(1, sum(total[r] for r in stage))) for stage in found]
 
 
 def _memory(ranks: list[RankResult]) -> list[_Memory]:

@@ -6,9 +6,11 @@ from prism.scenario.schema import (
     Capture,
     Devices,
     Emulate,
+    Fail,
     Fault,
     Fold,
     Iteration,
+    Jitter,
     Launcher,
     Link,
     LinkChange,
@@ -19,10 +21,12 @@ from prism.scenario.schema import (
     Program,
     Scenario,
     Slow,
+    Speed,
     Topology,
     WhatIf,
     World,
 )
+from prism.scenario.tables import read_table
 
 __all__ = [
     "STAGES",
@@ -30,9 +34,11 @@ __all__ = [
     "Capture",
     "Devices",
     "Emulate",
+    "Fail",
     "Fault",
     "Fold",
     "Iteration",
+    "Jitter",
     "Launcher",
     "Link",
     "LinkChange",
@@ -43,8 +49,10 @@ __all__ = [
     "Program",
     "Scenario",
     "Slow",
+    "Speed",
     "Stage",
     "Topology",
     "WhatIf",
     "World",
+    "read_table",
 ]

@@ -14,22 +14,14 @@ if TYPE_CHECKING:
 AVAILABLE: dict[str, tuple[object, ...]] = {
     "fold": (None,),
     "devices.kind": ("auto", "cpu"),
-    "devices.present_as": (None,),
     "devices.host_memory": (None,),
     "devices.spill": (None,),
-    "network.model": ("alpha-beta", "none"),
-    "network.table": (None,),
-    "network.topology.kind": ("node",),
-    "network.topology.pods": (None,),
-    "network.topology.oversubscription": (None,),
     "capture.payloads": ("all",),
     "calibrate.iterations": (None,),
     "calibrate.answers": ("auto", "fast"),
     "calibrate.share": ("none",),
-    "faults": (),
     "launcher.kind": ("local",),
     "stages": ("capture", "calibrate", "replay"),
-    "output.formats": ("perfetto", "html"),
 }
 """What may be chosen today, for a list: what its items may be."""
 
@@ -44,16 +36,13 @@ def refuse_unavailable(scenario: Scenario) -> None:
 
 
 def refuse_unavailable_variants(tree: Tree, scenario_keys: Collection[str], variant_keys: Collection[str]) -> None:
-    """Raise Flaw where a variant changes another key of the scenario, or sweeps a list of values."""
+    """Raise Flaw where a variant changes a key of the scenario that it cannot change yet."""
     variants = tree.get("what_if") if isinstance(tree, dict) else None
     for index, variant in enumerate(variants if isinstance(variants, list) else []):
-        for key, value in variant.items() if isinstance(variant, dict) else ():
-            path: Path = ("what_if", index, key)
+        for key in variant if isinstance(variant, dict) else ():
             if key in scenario_keys and key not in variant_keys:
-                raise Flaw(path, f"a variant of {key} is not available yet, choose from {', '.join(variant_keys)}")
-            for at in _lists(value, path):
-                if at[2:] != ("slow", "ranks"):
-                    raise Flaw(at, "a sweep over a list is not available yet, write one variant for each value")
+                what = f"a variant of {key} is not available yet, choose from {', '.join(variant_keys)}"
+                raise Flaw(("what_if", index, key), what)
 
 
 def _choices_at(scenario: Scenario, path: Path) -> Iterator[tuple[Path, object]]:
@@ -67,17 +56,6 @@ def _choices_at(scenario: Scenario, path: Path) -> Iterator[tuple[Path, object]]
 
 
 def _refusal(value: object, choices: tuple[object, ...]) -> str:
-    if not choices:
-        return "not available yet, leave the list empty"
     if choices == (None,):
         return "not available yet, leave it null"
     return f"{value} is not available yet, choose from {', '.join(str(choice) for choice in choices)}"
-
-
-def _lists(tree: Tree, path: Path) -> Iterator[Path]:
-    """The paths of all lists in the tree."""
-    if isinstance(tree, list):
-        yield path
-    if isinstance(tree, dict | list):
-        for step, part in tree.items() if isinstance(tree, dict) else enumerate(tree):
-            yield from _lists(part, (*path, step))

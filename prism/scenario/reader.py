@@ -33,7 +33,7 @@ def read_fields(struct: type[msgspec.Struct], tree: Tree) -> dict[str, Any]:
 
 def keys_of(kind: inspect.StructType) -> dict[str, inspect.Field]:
     """The fields that are keys of the file: all but those marked `internal`."""
-    return {field.name: field for field in kind.fields if not _is_internal(field.type)}
+    return {field.encode_name: field for field in kind.fields if not _is_internal(field.type)}
 
 
 def _is_internal(kind: inspect.Type) -> bool:
@@ -69,7 +69,7 @@ def _fields(kind: inspect.StructType, tree: Tree, path: Path, partial: bool = Fa
     for name, field in fields.items():
         if field.required and name not in tree and not partial:
             raise Flaw((*path, name), f"missing, expected {_described(field.type)}")
-    return {key: _field(fields[key], value, (*path, key)) for key, value in tree.items()}
+    return {fields[key].name: _field(fields[key], value, (*path, key)) for key, value in tree.items()}
 
 
 def _field(field: inspect.Field, tree: Tree, path: Path) -> Any:

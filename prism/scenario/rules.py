@@ -7,10 +7,12 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, get_args
 
+from prism.errors import ScenarioError
 from prism.scenario.flaw import Flaw, Path
+from prism.scenario.tables import read_table
 
 if TYPE_CHECKING:
-    from prism.scenario.schema import Scenario
+    from prism.scenario.schema import Fault, Network, Scenario, Slow, WhatIf
 
 Stage = Literal["capture", "calibrate", "replay", "emulate"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
@@ -28,6 +30,9 @@ def refuse_impossible(scenario: Scenario) -> None:
     _refuse_iterations(scenario)
     _refuse_slices(scenario)
     _refuse_ranks(scenario)
+    _refuse_network(("network",), scenario.network, scenario)
+    for index, variant in enumerate(scenario.what_if):
+        _refuse_variant(("what_if", index), variant, scenario)
 
 
 def _refuse_names(scenario: Scenario) -> None:
@@ -99,9 +104,63 @@ def _refuse_ranks(scenario: Scenario) -> None:
     _refuse_rank_list(_placed(("emulate", "sandbox"), scenario.emulate.sandbox), size)
     for index, fault in enumerate(scenario.faults):
         _refuse_rank_list([(("faults", index, "rank"), fault.rank)], size)
-    for index, variant in enumerate(scenario.what_if):
-        if variant.slow is not None:
-            _refuse_rank_list(_placed(("what_if", index, "slow", "ranks"), variant.slow.ranks), size)
+        _refuse_fault(("faults", index), fault, scenario.capture.iterations)
+
+
+def _refuse_variant(path: Path, variant: WhatIf, scenario: Scenario) -> None:
+    size = scenario.world.size
+    if variant.slow is not None:
+        _refuse_rank_list(_placed((*path, "slow", "ranks"), variant.slow.ranks), size)
+        _refuse_times((*path, "slow"), variant.slow)
+    if variant.fail is not None:
+        _refuse_rank_list([((*path, "fail", "rank"), variant.fail.rank)], size)
+        if variant.jitter is not None:
+            raise Flaw((*path, "jitter"), "a variant in which a rank fails is not drawn, leave one of the two out")
+    _refuse_network((*path, "network"), variant.network.applied(scenario.network), scenario)
+
+
+def _refuse_times(path: Path, slow: Slow) -> None:
+    since = slow.since or 0
+    if slow.until is not None and slow.until <= since:
+        raise Flaw((*path, "until"), f"expected more than {since}ns, the time at which it begins")
+    if slow.period is not None and slow.until is None:
+        raise Flaw((*path, "period"), "without an end it never comes again, give until")
+    if slow.period is not None and slow.until is not None and slow.period <= slow.until - since:
+        raise Flaw((*path, "period"), f"expected more than {slow.until - since}ns, the time from its begin to its end")
+
+
+def _refuse_network(path: Path, network: Network, scenario: Scenario) -> None:
+    if network.model == "measured" and network.table is None:
+        raise Flaw((*path, "table"), "measured needs one, give a file of nccl-tests output or CSV")
+    if network.table is not None:
+        try:
+            read_table(scenario.base / network.table)
+        except ScenarioError as error:
+            raise Flaw((*path, "table"), str(error)) from None
+    topology, nodes = network.topology, scenario.world.nodes
+    if topology.kind != "two-tier" and topology.pods is not None:
+        raise Flaw((*path, "topology", "pods"), f"only two-tier has them, leave it null for {topology.kind}")
+    if topology.kind == "node" and topology.oversubscription is not None:
+        raise Flaw((*path, "topology", "oversubscription"), "only rail and two-tier have it, leave it null for node")
+    if topology.kind == "two-tier" and not 1 <= (topology.pods or 0) <= nodes:
+        what = f"expected 1 to {nodes}, the number of nodes, got {topology.pods or 'null'}"
+        raise Flaw((*path, "topology", "pods"), what)
+
+
+def _refuse_fault(path: Path, fault: Fault, captured: int | None) -> None:
+    begins = fault.at.iteration
+    if captured is not None and begins >= captured:
+        what = f"iteration {begins} never begins, capture.iterations {captured} has iterations 0 to {captured - 1}"
+        raise Flaw((*path, "at", "iteration"), what)
+    if fault.do != "slow":
+        for key in ("until", "factor"):
+            if getattr(fault, key) is not None:
+                raise Flaw((*path, key), f"only slow has it, leave it out for {fault.do}")
+        return
+    if fault.factor is None or fault.factor < 1:
+        raise Flaw((*path, "factor"), f"expected a number of at least 1 for slow, got {fault.factor or 'null'}")
+    if fault.until is not None and fault.until.iteration <= begins:
+        raise Flaw((*path, "until", "iteration"), f"expected more than {begins}, the iteration at which it begins")
 
 
 def _placed(path: Path, ranks: tuple[int, ...]) -> list[tuple[Path, int]]:

@@ -15,12 +15,14 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from prism.core.devices import Model
 from prism.errors import ScenarioError
 from prism.scenario.availability import refuse_unavailable, refuse_unavailable_variants
 from prism.scenario.flaw import Flaw
 from prism.scenario.quantities import RATE, SIZE, TIME
 from prism.scenario.reader import read_fields
 from prism.scenario.rules import Stage, refuse_impossible
+from prism.scenario.sweeps import Sweeps
 from prism.scenario.yaml_source import Scalar, Tree, read_file
 
 VERSION: Final = 1
@@ -103,8 +105,8 @@ class Devices(Block, frozen=True, kw_only=True):
     """What the ranks share."""
 
     kind: Literal["auto", "cpu", "cuda"] = "auto"
-    present_as: str | None = None
-    """The device model that the program is told it has."""
+    present_as: Model | None = None
+    """The device model that the program is told it has, on a machine without; null: what there is."""
 
     slots: Count = 2
     """How many ranks run at one time; the others wait for their turn."""
@@ -139,11 +141,17 @@ class LinkChange(Block, frozen=True, kw_only=True):
 
 
 class Topology(Block, frozen=True, kw_only=True):
-    """How nodes are wired together."""
+    """How nodes are wired together, and with it which ops have to share links."""
 
     kind: Literal["node", "rail", "two-tier"] = "node"
+    """node: every op has its links to itself; rail: one switch for the ranks with one place in their node; two-tier:
+    one for the nodes of a pod."""
+
     pods: Count | None = None
+    """For `two-tier`, and required there: the nodes are dealt to so many pods in blocks."""
+
     oversubscription: Factor | None = None
+    """How many times more bandwidth a switch has to its ranks than to the other switches; null: the same."""
 
 
 class Network(Block, frozen=True, kw_only=True):
@@ -151,7 +159,7 @@ class Network(Block, frozen=True, kw_only=True):
 
     model: Literal["alpha-beta", "measured", "none"] = "alpha-beta"
     table: str | None = None
-    """File of measured costs, relative to the scenario file."""
+    """For `measured`, and required there: a file of costs, relative to the scenario file."""
 
     intra_node: Link = Link(bandwidth=450 * 10**9, latency=3_000)
     inter_node: Link = Link(bandwidth=50 * 10**9, latency=8_000)
@@ -161,15 +169,19 @@ class Network(Block, frozen=True, kw_only=True):
 class NetworkChange(Block, frozen=True, kw_only=True):
     """The parts of the network that a variant replaces."""
 
-    model: Literal["alpha-beta", "none"] | None = None
+    model: Literal["alpha-beta", "measured", "none"] | None = None
+    table: str | None = None
     intra_node: LinkChange = LinkChange()
     inter_node: LinkChange = LinkChange()
+    topology: Topology | None = None
 
     def applied(self, network: Network) -> Network:
         """The network with these parts replaced."""
         return msgspec.structs.replace(
             network,
             model=self.model or network.model,
+            table=self.table or network.table,
+            topology=self.topology or network.topology,
             intra_node=self.intra_node.applied(network.intra_node),
             inter_node=self.inter_node.applied(network.inter_node),
         )
@@ -233,21 +245,59 @@ class Moment(Block, frozen=True, kw_only=True):
 
 
 class Fault(Block, frozen=True, kw_only=True):
-    """A misfortune that one rank acts out."""
+    """A misfortune that one rank acts out, in every stage that runs the program."""
 
     rank: int
     at: Moment
     until: Moment | None = None
+    """For `slow`: when it is over; null: never."""
+
     do: Literal["slow", "hang", "exit", "raise", "oom"]
     factor: Factor | None = None
-    """For `slow`: what compute durations are multiplied by."""
+    """For `slow`, and required there: what compute durations are multiplied by; at least 1."""
 
 
-class Slow(Block, frozen=True, kw_only=True):
-    """Some ranks compute slower (factor above 1) or faster (below 1)."""
+class Slow(Block, frozen=True, kw_only=True, rename={"since": "from"}):
+    """Some ranks compute slower (factor above 1) or faster (below 1); times count from the start of the replay."""
 
     ranks: Annotated[tuple[int, ...], Meta(min_length=1)]
     factor: Factor
+    since: Nanoseconds | None = None
+    """`from` in a file; null: from the start."""
+
+    until: Nanoseconds | None = None
+    """Null: to the end."""
+
+    period: Nanoseconds | None = None
+    """Slow from `from` to `until`, and again after every such time, as with thermal throttling; null: once."""
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether it depends on the time of the replay."""
+        return self.since is not None or self.until is not None
+
+
+class Speed(Block, frozen=True, kw_only=True):
+    """All ranks compute so many times as long: a slower device (factor above 1), or a faster one (below 1)."""
+
+    factor: Factor
+
+
+class Fail(Block, frozen=True, kw_only=True):
+    """A rank stops at a time that counts from the start of the replay."""
+
+    rank: int
+    at: Nanoseconds
+
+
+class Jitter(Block, frozen=True, kw_only=True):
+    """Every compute segment is drawn from a lognormal distribution around its duration, and the job replayed."""
+
+    sigma: Annotated[float, Meta(gt=0, le=2)]
+    """Standard deviation of the logarithm: 0.05 is about 5 %."""
+
+    seed: Annotated[int, Meta(ge=0)] = 0
+    draws: Annotated[int, Meta(ge=1, le=10_000)] = 100
 
 
 class WhatIf(Block, frozen=True, kw_only=True):
@@ -255,6 +305,9 @@ class WhatIf(Block, frozen=True, kw_only=True):
 
     name: str
     slow: Slow | None = None
+    speed: Speed | None = None
+    fail: Fail | None = None
+    jitter: Jitter | None = None
     network: NetworkChange = NetworkChange()
 
 
@@ -315,9 +368,14 @@ class Scenario(Block, frozen=True, kw_only=True):
         try:
             _refuse_other_version(source.tree)
             refuse_unavailable_variants(source.tree, cls.__struct_fields__, WhatIf.__struct_fields__)
-            return cls(**read_fields(cls, source.tree), path=os.path.abspath(name))
+            sweeps = Sweeps(source.tree)
         except Flaw as flaw:
             raise flaw.at(source.place(flaw.path)) from None
+        try:
+            return cls(**read_fields(cls, sweeps.tree), path=os.path.abspath(name))
+        except Flaw as flaw:
+            written = sweeps.written(flaw.path)
+            raise Flaw(written, flaw.what, source.place(written)) from None
 
     @property
     def base(self) -> Path:

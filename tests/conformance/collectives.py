@@ -7,7 +7,8 @@ import torch.distributed as dist
 from checking import check, main
 
 Reduction = dist.ReduceOp.RedOpType
-NUMBERS = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int8, torch.uint8)
+FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+NUMBERS = (*FLOATS, torch.int64, torch.int32, torch.int8, torch.uint8)
 
 
 def mine(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -51,7 +52,7 @@ def all_reduce_arithmetic() -> object:
 
 @check("all_reduce AVG")
 def all_reduce_average() -> object:
-    return [reduced(dist.ReduceOp.AVG, dtype) for dtype in (torch.float32, torch.float64, torch.bfloat16)]
+    return [reduced(dist.ReduceOp.AVG, dtype) for dtype in FLOATS]
 
 
 @check("all_reduce BAND, BOR, BXOR")

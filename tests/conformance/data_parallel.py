@@ -9,7 +9,6 @@ from models import WIDTH, Block, data, sgd, stack, train
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.distributed.algorithms.join import Join
-from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
 SMALL = 0.001  # MiB: many buckets
@@ -74,7 +73,7 @@ def no_sync() -> object:
     return train(model, optimizer)
 
 
-@check("DDP, buffers and SyncBatchNorm's statistics")
+@check("DDP, buffers")
 def buffers() -> object:
     model = DistributedDataParallel(nn.Sequential(stack(1), nn.BatchNorm1d(WIDTH)))
     losses = train(model, sgd(model))
@@ -92,7 +91,8 @@ def join() -> object:
 
 @check("DDP, fp16_compress_hook")
 def fp16() -> object:
-    return hooked(None, default_hooks.fp16_compress_hook)
+    losses = hooked(None, default_hooks.fp16_compress_hook)
+    return [round(loss, 3) for loss in losses]  # half-precision sums depend on their order
 
 
 @check("DDP, PowerSGD hook")
@@ -108,29 +108,6 @@ def built_in() -> object:
     model = DistributedDataParallel(stack(), bucket_cap_mb=SMALL)
     model._register_builtin_comm_hook(dist.BuiltinCommHookType.ALLREDUCE)
     return train(model, sgd(model))
-
-
-@check("DDP, optimizer in backward")
-def in_backward() -> object:
-    model = stack()
-    torch.distributed.optim._apply_optimizer_in_backward(torch.optim.SGD, model.parameters(), {"lr": 0.1})
-    wrapped = DistributedDataParallel(model)
-    return train(wrapped, torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.0))
-
-
-@check("ZeroRedundancyOptimizer")
-def zero() -> object:
-    model = DistributedDataParallel(stack())
-    optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam, lr=0.01)
-    losses = train(model, optimizer)
-    optimizer.consolidate_state_dict(to=0)
-    return [losses, len(optimizer.state_dict()["state"]) if dist.get_rank() == 0 else None]
-
-
-@check("SyncBatchNorm")
-def sync_batch_norm() -> object:
-    norm = nn.SyncBatchNorm(WIDTH)
-    return norm(data()[0])
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 from checking import check, main
 from models import sgd, stack, train
-from torch.distributed.fsdp import fully_shard
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor.debug import CommDebugMode
 from torch.nn.parallel import DistributedDataParallel
 from torch.profiler import ProfilerActivity, profile

@@ -1,4 +1,4 @@
-"""all_gather of pieces of different lengths, which NCCL allows: mixture-of-experts layers with tensor parallelism do it."""
+"""all_gather of pieces of different lengths, which NCCL allows and experts under tensor parallelism need."""
 
 from __future__ import annotations
 

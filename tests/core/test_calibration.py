@@ -46,6 +46,13 @@ def test_an_iteration_like_no_other_keeps_its_own() -> None:
     assert found.durations[segments(graph)].tolist() == [3, 4, 3, 4, 500, 600, 3, 4]
 
 
+def test_iterations_on_either_side_of_a_fault_are_not_alike() -> None:
+    graph = steps([8, 8, 8, 8])
+    measured = measure(graph, 10, 1, 12, 1, 30, 1, 34, 1)
+    found = calibrate(graph, measured, warmup=0, changes={0: (2,)})
+    assert found.durations[segments(graph)].tolist() == [11, 1, 11, 1, 32, 1, 32, 1]
+
+
 def test_what_follows_the_last_mark_keeps_its_own() -> None:
     graph = steps([8, 8], tail=True)
     found = calibrate(graph, measure(graph, 1, 1, 3, 3, 77), warmup=0)

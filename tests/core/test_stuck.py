@@ -102,7 +102,7 @@ class TestPolling:
         stage.pass_time(SURE_POLLING)
         assert (diagnosis(stage).kind, diagnosis(stage).cycle) == ("deadlock", None)
         assert diagnosis(stage).summary == (
-            "rank 0 waits for a store key that it asks for again and again at train.py:7; "
+            "rank 0 waits for a store key, asked for again and again at train.py:7; "
             "rank 1 waits for store key set at train.py:8"
         )
 

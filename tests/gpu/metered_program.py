@@ -9,7 +9,7 @@ from threading import Barrier
 
 import torch
 
-from prism.gpu.memory import MemoryMeter, MemoryStats
+from prism.gpu.memory import MemoryMeter, MemoryStats, uncounted
 
 THREADS = 4
 ROUNDS = 500
@@ -50,13 +50,39 @@ def threads(meter: MemoryMeter) -> list[MemoryStats | None]:
     return [held, meter.stats()]
 
 
+def limited(meter: MemoryMeter) -> list[str]:
+    """What is refused on a device of 2,048 bytes that holds 1,024."""
+    meter.limit(2048)
+    held = torch.empty(1024, dtype=torch.uint8)
+    refused = []
+    for nbytes in (1025, 1024, 2**62):
+        try:
+            torch.empty(nbytes, dtype=torch.uint8)
+        except torch.OutOfMemoryError as error:
+            refused.append(str(error))
+    meter.limit(2**63)
+    del held
+    return refused
+
+
+def own(meter: MemoryMeter) -> list[MemoryStats | None]:
+    """A block of PRISM's beside one of the program's; the first outlives the scope that it was made in."""
+    meter.reset_peak()
+    with uncounted():
+        block = torch.empty(5000)
+    other = torch.empty(1, dtype=torch.uint8)
+    both = meter.stats()
+    del block, other
+    return [both, meter.stats()]
+
+
 def main() -> None:
     torch.set_num_threads(1)
     older = torch.empty(5000)
     meter = MemoryMeter()
     del older
-    cases = {"older": [meter.stats()], "sequence": sequence(meter), "threads": threads(meter)}
-    json.dump({"reason": meter.reason, **cases}, sys.stdout)
+    cases = {"older": [meter.stats()], "sequence": sequence(meter), "threads": threads(meter), "own": own(meter)}
+    json.dump({"reason": meter.reason, "refused": limited(meter), **cases}, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from prism.errors import RunError
 from prism.gpu.memory import MemoryMeter
 
 PROGRAM = Path(__file__).with_name("metered_program.py")
@@ -52,6 +53,25 @@ def test_threads_share_one_count_and_free_each_others_blocks(metered: dict[str, 
     held, end = metered["threads"]
     assert held == [4 * 256, 4 * 1024, 4 * 512, 4 * 1024]
     assert end == [0, 4 * 1024, 0, 4 * 1024]
+
+
+def test_what_would_cross_the_limit_is_refused_and_not_counted(metered: dict[str, Any]) -> None:
+    end = "The device has a total capacity of 2.00 KiB of which 1.00 KiB is free and 1.00 KiB is in use."
+    assert metered["refused"] == [
+        f"out of memory. Tried to allocate 1.00 KiB. {end}",
+        f"out of memory. Tried to allocate 4194304.00 TiB. {end}",
+    ]
+
+
+def test_blocks_of_prism_are_neither_counted_nor_discounted(metered: dict[str, Any]) -> None:
+    assert metered["own"] == [[1, 1, 512, 512], [0, 1, 0, 512]]
+
+
+def test_a_limit_that_nothing_enforces_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("prism.gpu._allocator", raising=False)
+    monkeypatch.setitem(sys.modules, "prism.gpu._allocator", None)
+    with pytest.raises(RunError, match=r"devices\.memory cannot be enforced: peak memory is not metered"):
+        MemoryMeter().limit(1024)
 
 
 def test_without_the_extension_there_is_a_reason_and_no_peak(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,8 @@ import torch.distributed._functional_collectives as functional
 warnings.simplefilter("ignore")  # torch announces the renaming of what it still exports
 
 TYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int8, torch.uint8)
-ARITHMETIC = {"sum": dist.ReduceOp.SUM, "product": dist.ReduceOp.PRODUCT, "min": dist.ReduceOp.MIN, "max": dist.ReduceOp.MAX}
-BITWISE = {"band": dist.ReduceOp.BAND, "bor": dist.ReduceOp.BOR, "bxor": dist.ReduceOp.BXOR}
+ARITHMETIC = (dist.ReduceOp.SUM, dist.ReduceOp.PRODUCT, dist.ReduceOp.MIN, dist.ReduceOp.MAX)
+BITWISE = (dist.ReduceOp.BAND, dist.ReduceOp.BOR, dist.ReduceOp.BXOR)
 
 
 def mine(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -27,19 +27,19 @@ def show(name: str, *values: object) -> None:
 
 
 def reductions() -> None:
-    for name, op in ARITHMETIC.items():
+    for op in ARITHMETIC:
         for dtype in TYPES:
             data = mine(5, dtype=dtype)
             dist.all_reduce(data, op)
-            show(f"all_reduce {name} {dtype}", data)
+            show(f"all_reduce {op} {dtype}", data)
     data = mine(5)
     dist.all_reduce(data, dist.ReduceOp.AVG)
     show("all_reduce avg", data)
-    for name, op in BITWISE.items():
+    for op in BITWISE:
         for dtype in (torch.int64, torch.int32, torch.uint8):
             data = mine(5, dtype=dtype)
             dist.all_reduce(data, op)
-            show(f"all_reduce {name} {dtype}", data)
+            show(f"all_reduce {op} {dtype}", data)
     for root in range(4):
         data = mine(6)
         dist.reduce(data, root)

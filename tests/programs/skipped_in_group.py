@@ -1,4 +1,4 @@
-"""Rank 1 leaves out the second all_reduce of a sub-group and waits for all ranks, which wait for it in the sub-group."""
+"""Rank 1 leaves out an all_reduce of a sub-group and is in the barrier of all ranks while rank 0 waits for it."""
 
 import torch
 import torch.distributed as dist

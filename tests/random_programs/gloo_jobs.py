@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-SIDE_BY_SIDE = 8
+SIDE_BY_SIDE = 16
 
 
 def run_gloo_jobs(requests: list[dict[str, Any]], folder: Path) -> list[list[int | None]]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from turns import members, turns  # beside this file: the script's folder is on the path of whoever runs it
 
 INTEGERS = {"uint8": (0, 255), "int32": (-9, 9), "int64": (-9, 9)}
 Posted = tuple[list[dist.Work], Any]  # what to wait for, and what to print then (None for nothing)
@@ -49,35 +50,15 @@ class Runner:
     def __init__(self, program: dict[str, Any], number: int) -> None:
         self.program, self.number, self.rank = program, number, dist.get_rank()
         self.groups = [dist.group.WORLD, *(dist.new_group(ranks) for ranks in program["groups"])]
-        self.members = [list(range(program["world"])), *program["groups"]]
         self.pending: list[tuple[int, int, Posted]] = []  # (after which turn it is waited for, its step, itself)
 
     def run(self) -> None:
         """Take all steps, and wait for each as many turns later as it says."""
-        turn = 0
-        for turn, number in enumerate(self.order()):
-            step = self.step(number)
-            if self.rank in self.members[step["group"]]:
+        for turn, (number, step) in enumerate(turns(self.program, self.rank)):
+            if self.rank in members(self.program, step):
                 self.pending.append((turn + (step["delay"] or 0), number, getattr(self, step["call"])(number, step)))
             self.wait_until(turn)
-        self.wait_until(turn + len(self.program["steps"]))
-
-    def order(self) -> list[int]:
-        """The steps in the order in which this rank takes them."""
-        mutation, numbers = self.program["mutation"], list(range(len(self.program["steps"])))
-        if mutation.get("rank") == self.rank and "skip" in mutation:
-            numbers.remove(mutation["skip"])
-        if mutation.get("rank") == self.rank and "swap" in mutation:
-            a, b = mutation["swap"]
-            numbers[a], numbers[b] = b, a
-        return numbers
-
-    def step(self, number: int) -> dict[str, Any]:
-        """The step as this rank sees it."""
-        step, mutation = self.program["steps"][number], self.program["mutation"]
-        if (mutation.get("rank"), mutation.get("step")) == (self.rank, number):
-            return step | mutation["change"]
-        return step
+        self.wait_until(sys.maxsize)
 
     def wait_until(self, turn: int) -> None:
         """Wait for what is due by this turn, the earliest first, and print it."""
@@ -94,7 +75,7 @@ class Runner:
         return data(f"{self.program['seed']}/{number}/{self.rank}", step["count"] * blocks, step["dtype"])
 
     def size(self, step: dict[str, Any]) -> int:
-        return len(self.members[step["group"]])
+        return len(members(self.program, step))
 
     def rooms(self, step: dict[str, Any]) -> list[torch.Tensor]:
         """A blank for each member."""
@@ -146,7 +127,7 @@ class Runner:
         return self.collective(dist.scatter, step, tensor, parts, step["root"], output=tensor)
 
     def all_to_all_single(self, number: int, step: dict[str, Any]) -> Posted:
-        me = self.members[step["group"]].index(self.rank)
+        me = members(self.program, step).index(self.rank)
         send, receive = step["splits"][me], [row[me] for row in step["splits"]]
         given = self.mine(number, step | {"count": sum(send)})
         tensor = blank(sum(receive), step["dtype"])

@@ -15,7 +15,7 @@ from prism.core.graph import NodeKind
 from prism.report import units
 from prism.report.html import render_html
 from prism.report.picture import timeline_svg
-from prism.result import PathStep, RankResult, Result, StageResult, WhatIfResult
+from prism.result import PathStep, RankResult, Result, StageResult, StalledRank, WhatIfResult
 
 SVG = "{http://www.w3.org/2000/svg}"
 EMPTY = frozenset({"meta", "rect", "line", "path", "br"})
@@ -207,3 +207,11 @@ def test_the_page_stays_small_however_large_the_job() -> None:
     assert ["0-4", "", "2 ns", "1 ns", "0 ns"] in Page(html).rows, "five ranks a row, their mean"
     assert ["0-4", "", "4 B"] in Page(html).rows, "and their maximum"
     assert "each row: the commonest state of 5 ranks" in html
+
+
+def test_a_variant_that_stalls_says_so_in_place_of_a_time() -> None:
+    result = finished()
+    stalls = [StalledRank(rank=rank, since_ns=30_000, op="all_reduce", group="world") for rank in (0, 1)]
+    result.what_if.append(WhatIfResult(name="lost", iteration_ns_median=None, slowdown=None, stalled=stalls))
+    rows = Page(render_html(result, *tiny_job(), "tiny.yaml")).rows
+    assert ["lost", "", "stalls from 30.0 µs: ranks 0-1"] in rows

@@ -1,0 +1,69 @@
+"""What a rank's peak of memory was made of, without a change to its program.
+
+Each optimizer shows, when it has stepped, its parameters, their gradients and its state; the allocator is told which
+blocks these are, and knows of each whether it was there at the peak. What was there, is none of these, and is gone by
+the end of the iteration counts as activations; what stays as other.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+from torch.utils._pytree import tree_leaves
+
+from prism.core.events import PeakBreakdown
+from prism.gpu.link import Link
+from prism.gpu.memory import Label, MemoryMeter
+
+
+class Breakdown:
+    """Watches all optimizers of the process from its creation on."""
+
+    def __init__(self, link: Link, meter: MemoryMeter) -> None:
+        self.found: PeakBreakdown | None = None
+        self._link = link
+        self._meter = meter
+        self._settled = 0  # the peak that `found` is of
+        self._stepped = False
+        register_optimizer_step_post_hook(self._after_step)
+
+    def settle(self) -> None:
+        """An iteration, or the program, has ended: if the peak is a new one, find what it was made of."""
+        parts, peak = self._meter.peak_parts(), self._meter.peak_bytes
+        if parts is None or peak is None or not self._stepped or peak == self._settled:
+            return
+        self._settled = peak
+        self.found = PeakBreakdown(
+            parameters=parts.parameters,
+            gradients=parts.gradients,
+            optimizer=parts.optimizer,
+            activations=parts.returned,
+            other=max(0, peak - sum(parts)),
+        )
+
+    def _after_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        start = time.monotonic_ns()
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        self._meter.label(_plain(parameters), Label.PARAMETER)
+        self._meter.label(_plain(p.grad for p in parameters), Label.GRADIENT)
+        self._meter.label(_plain(tree_leaves(list(optimizer.state.values()))), Label.OPTIMIZER)
+        self._stepped = True
+        self._link.excuse(time.monotonic_ns() - start)
+
+
+def _plain(values: Iterable[Any]) -> list[torch.Tensor]:
+    """The tensors among the values that have bytes of their own: of a sharded one, the local part."""
+    return [tensor for value in values for tensor in _inner(value)]
+
+
+def _inner(value: Any) -> Iterator[torch.Tensor]:
+    if is_traceable_wrapper_subclass(value):
+        for name in value.__tensor_flatten__()[0]:
+            yield from _inner(getattr(value, name))
+    elif isinstance(value, torch.Tensor):
+        yield value

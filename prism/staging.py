@@ -1,0 +1,63 @@
+"""What a stage needs before it can begin, from the scenario's words to the workers'."""
+
+from __future__ import annotations
+
+import importlib.util
+
+from prism.errors import RunError
+from prism.folder import Folder
+from prism.net.messages import Misfortune, Program, Setup
+from prism.scenario import Fault, Scenario
+
+
+def stage_setup(scenario: Scenario, folder: Folder, keep_logs: bool) -> Setup:
+    """What workers and ranks need to know of a stage; paths are absolute."""
+    program = scenario.program
+    return Setup(
+        program=Program(
+            script=str(scenario.script.resolve()) if scenario.script else "",
+            module=program.module or "",
+            args=program.args,
+            env=program.env,
+            preload=program.preload,
+            marker=scenario.iteration.marker,
+        ),
+        world_size=scenario.world.size,
+        ranks_per_node=scenario.world.ranks_per_node,
+        semantics=scenario.semantics,
+        present_as=scenario.devices.present_as or "",
+        payloads=str(folder.payloads.resolve()),
+        logs=str(folder.logs.resolve()),
+        iterations=scenario.capture.iterations or 0,
+        keep_logs=keep_logs,
+        faults=tuple(_misfortune(fault) for fault in scenario.faults),
+        memory=scenario.devices.memory or 0,
+    )
+
+
+def _misfortune(fault: Fault) -> Misfortune:
+    return Misfortune(
+        rank=fault.rank,
+        iteration=fault.at.iteration,
+        do=fault.do,
+        until=fault.until.iteration if fault.until else None,
+        factor=fault.factor or 1.0,
+    )
+
+
+def refuse_what_nothing_enforces(scenario: Scenario) -> None:
+    """Raise RunError for a capacity that this installation cannot hold ranks to."""
+    if scenario.devices.memory is not None and importlib.util.find_spec("prism.gpu._allocator") is None:
+        raise RunError(
+            "$.devices.memory: a capacity needs the extension prism.gpu._allocator, which is not built; build it with "
+            "`pip install --no-build-isolation -e .` and a C++20 compiler, or leave the capacity null"
+        )
+
+
+def fault_changes(scenario: Scenario) -> dict[int, list[int]]:
+    """The iterations at which faults make a rank another, by rank."""
+    changes: dict[int, list[int]] = {}
+    for fault in scenario.faults:
+        ends = [fault.until.iteration] if fault.until else []
+        changes.setdefault(fault.rank, []).extend([fault.at.iteration, *ends])
+    return changes

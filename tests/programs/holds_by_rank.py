@@ -1,0 +1,9 @@
+"""Rank r holds 4,096 bytes and then 512 (r + 1) more, as blocks are rounded; exactly that is its peak."""
+
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+dist.barrier()
+first = torch.empty(1000)
+second = torch.empty(128 * dist.get_rank() + 1)
