@@ -12,7 +12,7 @@ from prism.core.analysis import iteration_ends
 from prism.core.network import LinkClass, Network, op_costs
 from prism.core.replay import evaluate, make_plan
 from prism.prediction import Prediction, predict
-from prism.result import StalledRank, WhatIfResult
+from prism.result import Result, StalledRank, StragglerResult, WhatIfResult
 from prism.scenario import Scenario
 from tests.core.jobs import MS, data_parallel, expert_parallel, pipeline, two_dimensional
 
@@ -172,3 +172,10 @@ def test_a_variant_may_be_measured_alone(file: Path) -> None:
     prediction = predicted(file, "what_if: [{name: m, network: {model: measured, table: costs.csv}}]")
     assert (prediction.what_if[0].slowdown or 0) > 1
     assert len(prediction.warnings) == 1
+
+
+def test_the_result_names_who_made_others_wait(file: Path) -> None:
+    result = Result(scenario="job", status="ok", world_size=4)
+    predicted(file, "network: {model: none}", graph=expert_parallel(4)).into(result)
+    expected = [StragglerResult(rank=0, caused_ns=2 * 4 * 3 * MS)]
+    assert result.stragglers == expected, "in 2 iterations, at 4 exchanges, 3 ranks wait for the busy expert"

@@ -11,6 +11,7 @@
 #include <torch/csrc/distributed/c10d/PyProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <torch/extension.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <utility>
@@ -224,6 +225,7 @@ class Backend final : public c10d::Backend {
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   py::module::import("torch.distributed");
+  m.attr("TORCH") = TORCH_VERSION;
   auto c10d = py::module::import("torch._C._distributed_c10d");
   py::class_<prism::Work, c10::intrusive_ptr<prism::Work>>(m, "Work", c10d.attr("Work"))
       .def(py::init<py::object>(), py::arg("operation"))

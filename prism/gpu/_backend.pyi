@@ -3,6 +3,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+TORCH: str
+
 class Work(dist.Work):
     def __init__(self, operation: Any) -> None: ...
     def complete(self, outputs: list[torch.Tensor]) -> None: ...

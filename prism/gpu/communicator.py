@@ -7,13 +7,14 @@ to torch: prism.gpu.native_group (C++) and prism.gpu.python_group.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from prism.core.events import Call
+from prism.core.events import Call, Noticed
 from prism.core.graph import OpKind
 from prism.core.matching import SELF_CONTAINED
 from prism.core.semantics import rules
@@ -43,6 +44,7 @@ class Communicator:
         self._link = link
         self._wrap = wrap
         self._batch: Batch | None = None
+        self._posters: dict[int, None] = {}  # threads that have posted
         link.join(name, self.ranks, backend)
         link.resume()
 
@@ -189,11 +191,21 @@ class Communicator:
         work = self._wrap(operation)
         if self._batch is not None:
             self._batch.add(operation)
+        self._watch_threads()
         batch = self._batch.number if self._batch is not None else 0
         operation.handle = self._link.post(self.name, call, payload, operation, compute, batch)
         self.posted += 1
         self._link.resume()
         return work
+
+    def _watch_threads(self) -> None:
+        """Warn once where a second thread of the program posts on a group whose operations must come in one order."""
+        if self._link.completing or threading.get_ident() in self._posters:
+            return
+        self._posters[threading.get_ident()] = None
+        if len(self._posters) == 2 and rules(self.backend).ordered:
+            told = f"two threads post on group {self.name}: their order may differ from rank to rank"
+            self._link.tell(Noticed(rank=self._link.rank, kind="unsafe_order", summary=told))
 
     def _even(self, count: int) -> list[int]:
         return [count // len(self.ranks)] * len(self.ranks)

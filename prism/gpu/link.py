@@ -48,6 +48,8 @@ from prism.gpu.tensors import load, load_blocks, save
 from prism.net.frames import Unpacker, pack
 from prism.net.payloads import Arena, Library
 
+COMPLETER = "prism-completer"
+
 
 class Pending(Protocol):
     """What the link needs of an operation that was posted."""
@@ -120,6 +122,11 @@ class Link:
         if threading.get_ident() == self._completer:
             self._start_completer()  # the callback that posts may wait for the future, where nobody sees it
         return handle
+
+    @property
+    def completing(self) -> bool:
+        """Whether this thread is one of ours, on which callbacks run."""
+        return threading.current_thread().name == COMPLETER
 
     def next_batch(self) -> int:
         """A number for a batch of posts, from 1."""
@@ -222,7 +229,7 @@ class Link:
         os._exit(1)  # the worker is gone, and with it the run
 
     def _start_completer(self) -> None:
-        thread = threading.Thread(target=self._complete, name="prism-completer", daemon=True)
+        thread = threading.Thread(target=self._complete, name=COMPLETER, daemon=True)
         thread.start()
 
     def _complete(self) -> None:

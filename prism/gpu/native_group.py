@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch  # noqa: F401 loads the libraries that the extension links to
+import torch  # loads the libraries that the extension links to
 
-from prism.gpu._backend import Backend, Work
+from prism.gpu._backend import TORCH, Backend, Work
 from prism.gpu.communicator import Communicator
 from prism.gpu.work import Batch, Operation
+
+if torch.__version__.partition("+")[0] != TORCH:
+    raise ImportError(f"prism.gpu._backend was built for torch {TORCH}, and this is torch {torch.__version__}")
 
 
 def wrap(operation: Operation | Batch) -> Work:

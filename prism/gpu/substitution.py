@@ -40,7 +40,7 @@ class Substitution:
         self._world = world
         self._semantics = semantics
         self._device = "cuda" if presented else "cpu"  # whose backend counts where a group has one for each
-        self._face = _face()
+        self._face = _face(link)
         self._asked = "gloo"  # the backend that the program asked for, for the group that is being made
         self._group: Any = None  # that group, once it is made: a group of two device types is made once
 
@@ -104,11 +104,15 @@ def _sequence_number(group: Any) -> int:
     return number
 
 
-def _face() -> Any:
-    """The module that shows communicators to torch."""
+def _face(link: Link) -> Any:
+    """The module that shows communicators to torch; where it is not the C++ one by no choice, that is told."""
     if os.environ.get(FACE_VARIABLE) != "python":
         try:
             return importlib.import_module("prism.gpu.native_group")
-        except ImportError:
-            pass  # built for another torch, or not at all: the one in Python does nearly the same
+        except ImportError as error:
+            summary = (
+                f"the process group in Python stands in for the C++ one ({error}); "
+                "build it with `pip install --no-build-isolation -e .`"
+            )
+            link.tell(Noticed(rank=link.rank, kind="python_group", summary=summary))
     return importlib.import_module("prism.gpu.python_group")

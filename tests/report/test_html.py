@@ -15,7 +15,7 @@ from prism.core.graph import NodeKind
 from prism.report import units
 from prism.report.html import render_html
 from prism.report.picture import timeline_svg
-from prism.result import PathStep, RankResult, Result, StageResult, StalledRank, WhatIfResult
+from prism.result import PathStep, RankResult, Result, StageResult, StalledRank, StragglerResult, WhatIfResult
 
 SVG = "{http://www.w3.org/2000/svg}"
 EMPTY = frozenset({"meta", "rect", "line", "path", "br"})
@@ -80,6 +80,7 @@ def finished() -> Result:
             RankResult(rank=0, compute_ns=10_000, comm_ns=15_000, wait_ns=15_000, peak_bytes=3 << 20),
             RankResult(rank=1, compute_ns=25_000, comm_ns=15_000, wait_ns=0, peak_bytes=1 << 20),
         ],
+        stragglers=[StragglerResult(rank=1, caused_ns=15_000, site="train.py:9")],
         what_if=[WhatIfResult(name="half-network", iteration_ns_median=52_000, slowdown=1.3)],
         warnings=[Warning(kind="unsafe_order", summary="groups in two orders", ranks=[0, 1])],
     )
@@ -119,6 +120,30 @@ def test_the_tables_say_the_numbers_of_the_result() -> None:
     assert ["half-network", "", "52.0 µs", "1.30x"] in rows
     assert ["0", "", "3.00 MiB"] in rows
     assert ["1", "", "1.00 MiB"] in rows
+
+
+def test_it_says_who_made_others_wait_and_how_stages_wait() -> None:
+    page = Page(render_html(finished(), *tiny_job(), "tiny.yaml"))
+    assert ["1", "", "15.0 µs", "100.0 %", "train.py:9"] in page.rows
+    assert "account for 100.0 % of all waiting" in page.text
+    assert ["0", "0", "", "37.5 %"] in page.rows, "the message makes the two ranks stages of a pipeline"
+    assert ["1", "1", "", "0.0 %"] in page.rows
+
+
+def test_stragglers_without_call_sites_have_no_column_for_them() -> None:
+    result = finished()
+    result.stragglers = [StragglerResult(rank=rank, caused_ns=100 - rank) for rank in range(20)]
+    page = Page(render_html(result, *tiny_job(), "tiny.yaml"))
+    assert ["0", "", "100 ns", "0.7 %"] in page.rows
+    assert "and 12 more, for less." in page.text
+
+
+def test_it_shows_who_sends_to_whom() -> None:
+    page = Page(render_html(finished(), *tiny_job(), "tiny.yaml"))
+    assert "8.50 KiB over the whole job. Most goes from rank 1 to 0: 4.50 KiB." in page.text
+    assert [attrs["aria-label"] for tag, attrs in page.tags if tag == "svg" and attrs.get("class") == "heatmap"] == [
+        "Bytes from each rank to each rank"
+    ]
 
 
 def test_the_bars_of_a_rank_are_as_long_as_its_numbers() -> None:
