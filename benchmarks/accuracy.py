@@ -2,9 +2,9 @@
 
     python -m benchmarks.accuracy [--worlds 4,8] [--slots 1,2] [--runs 3] [JOB...]
 
-Real: torch.distributed over gloo, one process a rank, all at once on this machine; the median iteration of each run, and
-how far the runs' medians lie apart. Predicted: captured and calibrated on so many slots, replayed; communication over
-loopback is taken to be free. The error is against the median of the real runs.
+Real: torch.distributed over gloo, one process a rank, all at once on this machine; the median iteration of each run,
+and how far the runs' medians lie apart. Predicted: captured and calibrated on so many slots, replayed; communication
+over loopback is taken to be free. The error is against the median of the real runs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ITERATIONS, WARMUP = 12, 2
 
 
 def real_iterations(job: str, world: int) -> list[float]:
-    """Milliseconds of each iteration after the warm-up: from the last rank's end of one to the last rank's of the next."""
+    """Milliseconds of each iteration after the warm-up, each from the last rank's end to the last rank's end."""
     output = run_gloo(PROGRAM, (job, str(ITERATIONS)), world, timeout=300)
     ends = []
     for text in output:

@@ -3,8 +3,8 @@
     sleeping.py JOB ITERATIONS
 
 JOB: data_parallel (buckets reduced while the backward pass goes on), pipeline (1F1B with uneven stages), interleaved
-(two chunks a rank, GPipe order), experts (skewed routing), two_dimensional (pipeline x data parallel), variable (lengths
-that change from iteration to iteration), straggler (rank 1 is 1.4 times slower).
+(two chunks a rank, GPipe order), experts (skewed routing), two_dimensional (pipeline x data parallel), variable
+(lengths that change from iteration to iteration), straggler (rank 1 is 1.4 times slower).
 Prints `ITER <milliseconds>` for every iteration on every rank.
 """
 
@@ -99,6 +99,10 @@ def experts(step):
         work(15)
 
 
+def pipeline(step):
+    one_f_one_b(step, world, rank, range(world))
+
+
 def two_dimensional(step):
     one_f_one_b(step, world // 2, rank // 2, [2 * s + rank % 2 for s in range(world // 2)])
     dist.all_reduce(torch.ones(64), group=replicas)
@@ -117,10 +121,7 @@ if job == "two_dimensional":
     for stage in range(world // 2):
         group = dist.new_group([2 * stage, 2 * stage + 1])
         replicas = group if rank // 2 == stage else replicas
-if job == "pipeline":
-    run = lambda step: one_f_one_b(step, world, rank, range(world))  # noqa: E731
-else:
-    run = globals()[job]
+run = globals()[job]
 dist.barrier()
 start = time.perf_counter()
 for step in range(iterations):
