@@ -15,7 +15,7 @@ from prism.result import PathStep, RankResult, Result
 
 __all__ = ["render_html", "timeline_svg"]
 
-_WIDTH = 1040  # px: the page's column
+_WIDTH = 1000  # px: the inside of a card
 _MAX_ITERATIONS = 4  # more would leave too few pixels to each
 _MAX_STEPS = 8  # rows of the critical path's table
 _MAX_STRAGGLERS = 8
