@@ -100,7 +100,7 @@ class Coordinator:
             size = self.scenario.world.size
             exchange = Capture(range(size))
             world = World(range(size), self.scenario.devices.slots, exchange, self.scenario.hang_after)
-            await self._drive("capture", world, keep_logs=False)
+            await self._drive("capture", world)
             self.result.ranks = _rank_results(world)
             self.result.switches = sum(rank.switches for rank in world.ranks.values())
             self.result.warnings = exchange.warnings.told()
@@ -130,7 +130,7 @@ class Coordinator:
                 exchange = Answers(self.folder.load_record(rank) for rank in ranks)
                 world = World(ranks, len(ranks), exchange, self.scenario.hang_after, preempt=False)
                 self._observer.step(number, len(slices))
-                await self._drive("calibrate", world, keep_logs=True)
+                await self._drive("calibrate", world)
                 self._check(world)
                 for rank in ranks:
                     if not exchange.complete(rank):
@@ -202,12 +202,12 @@ class Coordinator:
             self.result.warnings = self._progress.captured.warnings
         return graph
 
-    async def _drive(self, stage: str, world: World, keep_logs: bool) -> None:
+    async def _drive(self, stage: str, world: World) -> None:
         refuse_what_nothing_enforces(self.scenario)
         if self._crew is None:
             self._crew = Crew()
             await self._unless_interrupted(self._crew.__aenter__())
-        await self._unless_interrupted(self._crew.prepare(stage_setup(self.scenario, self.folder, keep_logs)))
+        await self._unless_interrupted(self._crew.prepare(stage_setup(self.scenario, self.folder, stage)))
         await drive(world, self._crew, self._interrupted, self._observer.watch)
 
     async def _unless_interrupted(self, work: Awaitable[object]) -> None:
@@ -221,6 +221,7 @@ class Coordinator:
         finally:
             working.cancel()
             stop.cancel()
+            await asyncio.gather(working, return_exceptions=True)  # it may have something to clean up
 
     def _check(self, world: World) -> None:
         """Raise what went wrong in a world that is over."""

@@ -133,5 +133,6 @@ def _sweep(parent: Path) -> None:
     """Take away what runs that were killed have left in memory."""
     for leftover in parent.glob("prism-*"):
         owner = re.fullmatch(r"prism-(\d+)-\w+", leftover.name)
-        if owner is not None and not Path("/proc", owner[1]).exists() and leftover.stat().st_uid == os.geteuid():
-            shutil.rmtree(leftover, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # another run may be sweeping too
+            if owner is not None and not Path("/proc", owner[1]).exists() and leftover.stat().st_uid == os.geteuid():
+                shutil.rmtree(leftover, ignore_errors=True)

@@ -72,6 +72,7 @@ class Folder:
 
     def clear_capture(self) -> None:
         """Take away what an unfinished capture left, and what came of it."""
+        self._progress.unlink(missing_ok=True)  # first: what it tells of is about to go
         for folder in (self.logs, self.payloads, self.records):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)

@@ -10,7 +10,7 @@ from prism.net.messages import Misfortune, Program, Setup
 from prism.scenario import Fault, Scenario
 
 
-def stage_setup(scenario: Scenario, folder: Folder, keep_logs: bool) -> Setup:
+def stage_setup(scenario: Scenario, folder: Folder, stage: str) -> Setup:
     """What workers and ranks need to know of a stage; paths are absolute."""
     program = scenario.program
     return Setup(
@@ -29,7 +29,8 @@ def stage_setup(scenario: Scenario, folder: Folder, keep_logs: bool) -> Setup:
         payloads=str(folder.payloads.resolve()),
         logs=str(folder.logs.resolve()),
         iterations=scenario.capture.iterations or 0,
-        keep_logs=keep_logs,
+        stage=stage,
+        answered=stage == "calibrate",
         faults=tuple(_misfortune(fault) for fault in scenario.faults),
         memory=scenario.devices.memory or 0,
     )

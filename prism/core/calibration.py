@@ -1,9 +1,9 @@
 """Calibration: from measured compute segments to the durations of the graph.
 
-Every slice measured the compute nodes of its ranks once, over the whole program. Iterations of one lane that do the
-same thing (after the warm-up) are repeated measurements of the same segments, so each segment takes their median; a
-straggling iteration then shows in the spread and not in the prediction. Warm-up iterations, iterations that no other
-resembles, and what lies outside of any iteration keep what was measured.
+Every slice measured the compute nodes of its ranks once, over the whole program. Each iteration keeps its own
+durations: sequences differ in length, and experts in load, where no collective shows it. Iterations of one lane that do
+the same thing (after the warm-up) tell how far a segment usually spreads; a measurement outside of that, as when
+something else took the core, is an outlier and takes their median. It shows in the spread and not in the prediction.
 
 Slices were measured apart, each with its own idea of when the others answer. Putting all slices' durations into the
 one graph and evaluating it (replay.evaluate) makes their clocks one: no op starts before its last post.
@@ -63,17 +63,23 @@ def calibrate(
         segments = np.flatnonzero(compute[iterations[0]])
         nodes = iterations[:, segments]  # iterations x segments
         low, median, high = np.rint(np.percentile(durations[nodes], (25, 50, 75), axis=0)).astype(np.int64)
-        spread.append(_spread(lane, nodes, durations[nodes], low, median, high))
-        durations[nodes] = median
+        outlying = _outliers(durations[nodes], low, high)
+        spread.append(_spread(lane, nodes, outlying, median, high - low))
+        durations[nodes] = np.where(outlying, median, durations[nodes])
     return Calibration(durations, np.concatenate([np.empty(0, SPREAD), *spread]))
 
 
-def _spread(lane: int, nodes: Int64, samples: Int64, low: Int64, median: Int64, high: Int64) -> Table:
-    rows = np.empty(nodes.shape[1], SPREAD)
+def _outliers(samples: Int64, low: Int64, high: Int64) -> npt.NDArray[np.bool_]:
+    """Which samples lie outside of Tukey's fences."""
     fence = 1.5 * (high - low)
-    outlying = (samples < low - fence) | (samples > high + fence)
+    outside: npt.NDArray[np.bool_] = (samples < low - fence) | (samples > high + fence)
+    return outside
+
+
+def _spread(lane: int, nodes: Int64, outlying: npt.NDArray[np.bool_], median: Int64, iqr: Int64) -> Table:
+    rows = np.empty(nodes.shape[1], SPREAD)
     rows["lane"], rows["node"], rows["samples"] = lane, nodes[0], len(nodes)
-    rows["outliers"], rows["median"], rows["iqr"] = outlying.sum(axis=0), median, high - low
+    rows["outliers"], rows["median"], rows["iqr"] = outlying.sum(axis=0), median, iqr
     return rows
 
 

@@ -92,7 +92,7 @@ class Posted(Event, frozen=True):
     call: Call
     payload: Ref | None = None
     site: str = ""
-    compute: int = 0  # ns of the main thread since the last thing it told
+    compute: int = 0  # ns of the main thread since the last step of its record
     batch: int = 0  # the rank's number of the batch that the post is part of; 0 for none
 
 

@@ -46,7 +46,6 @@ class Communicator:
         self._batch: Batch | None = None
         self._posters: dict[int, None] = {}  # threads that have posted
         link.join(name, self.ranks, backend)
-        link.resume()
 
     def split(self, name: str, ranks: Sequence[int]) -> Communicator:
         """A communicator of some of the members, given by their ranks in this group."""
@@ -148,7 +147,7 @@ class Communicator:
     # -- batches -----------------------------------------------------------------------------------------------------
 
     def start_coalescing(self) -> None:
-        """What is posted from here on is one batch."""
+        """What is posted from here on is one batch; one that an exception has left open is given up."""
         self._batch = Batch(self._link, self._link.next_batch())
 
     def end_coalescing(self) -> Any:

@@ -20,6 +20,8 @@ ENVIRONMENT = {
     "PYTHONHASHSEED": "0",  # the same order of sets in every run of the same program
     "TORCHINDUCTOR_COMPILE_THREADS": "1",  # its pool of processes does not survive a fork
 }
+READ_BY_TORCH = ("TORCH", "PYTORCH", "OMP_", "MKL_", "KMP_", "GOMP_", "CUDA_", "NCCL_", "PYTHON", "MALLOC_", "LD_")
+"""How variables begin that torch, its libraries or the interpreter may read when they are loaded."""
 
 
 class ForkServer:
@@ -37,16 +39,17 @@ class ForkServer:
         ours, theirs = socket.socketpair()
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "prism.gpu.zygote", str(theirs.fileno()), *program.preload,
-            pass_fds=[theirs.fileno()], env={**os.environ, **ENVIRONMENT, **program.env},
+            pass_fds=[theirs.fileno()], env={**os.environ, **ENVIRONMENT, **_seen_by_imports(program)},
         )  # fmt: skip
         theirs.close()
         return cls(program, process, ours)
 
     def serves(self, program: Program) -> bool:
         """Whether its ranks can run this program too: all it has imported is the same, in the same environment."""
-        if program.preload or self._program.preload:
-            return (program.preload, program.env) == (self._program.preload, self._program.env)
-        return True
+        return (program.preload, _seen_by_imports(program)) == (
+            self._program.preload,
+            _seen_by_imports(self._program),
+        )
 
     async def messages(self) -> AsyncIterator[FromZygote]:
         """What it says, until it ends."""
@@ -72,3 +75,10 @@ class ForkServer:
         except TimeoutError:
             self._process.kill()
             await self._process.wait()
+
+
+def _seen_by_imports(program: Program) -> dict[str, str]:
+    """The program's variables that what is imported before the fork may read; ranks get them all."""
+    if program.preload:
+        return program.env
+    return {name: value for name, value in program.env.items() if name.startswith(READ_BY_TORCH)}

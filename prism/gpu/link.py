@@ -8,13 +8,14 @@ on it, and one that waits hands the queue to a fresh completer first, so results
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import socket
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -65,12 +66,18 @@ class Pending(Protocol):
 
 
 class Link:
-    """The connection of one rank; `scratch` holds what is spent after a fold, `record` what stays."""
+    """The connection of one rank; `scratch` holds what is spent after a fold, `record` what stays.
 
-    def __init__(self, rank: int, line: socket.socket, scratch: Path, record: Path, stage: str) -> None:
+    `keeps`: whether inputs are kept for others; they are not where everything is answered from the record.
+    """
+
+    def __init__(
+        self, rank: int, line: socket.socket, scratch: Path, record: Path, stage: str, keeps: bool = True
+    ) -> None:
         self.rank = rank
         owner = f"{stage}-{rank}-{os.getpid()}"
         self._line = line
+        self._keeps = keeps
         self._scratch = Arena(scratch, f"{owner}-input")
         self._record = Arena(record, f"{owner}-result")
         self._library = Library(scratch, record)
@@ -84,7 +91,7 @@ class Link:
         self._answers: dict[int, queue.SimpleQueue[Answer]] = {}  # by the number of the store call
         self._leave = threading.Event()
         self._main = threading.get_ident()
-        self._completer = 0
+        self._completer: threading.Thread | None = None
         self.slowdown = 1.0  # what the program's compute takes longer by: a fault
         self._resumed = time.monotonic_ns()
         threading.Thread(target=self._read, name="prism-reader", daemon=True).start()
@@ -94,11 +101,12 @@ class Link:
 
     def join(self, group: str, ranks: tuple[int, ...], backend: str) -> None:
         """Tell of a process group."""
-        self._send(Joined(rank=self.rank, group=group, ranks=ranks, backend=backend))
+        with self._excused():
+            self._send(Joined(rank=self.rank, group=group, ranks=ranks, backend=backend))
 
-    def save(self, inputs: Sequence[torch.Tensor], lasting: bool) -> Ref:
+    def save(self, inputs: Sequence[torch.Tensor], lasting: bool) -> Ref | None:
         """Keep an input as it is now; a lasting one is its own result and stays in the record."""
-        return save(inputs, self._record if lasting else self._scratch)
+        return save(inputs, self._record if lasting else self._scratch) if self._keeps else None
 
     def load(self, result: Ref, blocks: Sequence[int], into: Sequence[torch.Tensor], room: Sequence[int]) -> None:
         """Fill tensors with a result, in blocks that do not fill their room where such are given."""
@@ -119,8 +127,7 @@ class Link:
                 compute=compute, batch=batch,
             )  # fmt: skip
             self._line.sendall(pack(event))
-        if threading.get_ident() == self._completer:
-            self._start_completer()  # the callback that posts may wait for the future, where nobody sees it
+        self._hand_over()  # a callback that posts may wait for the future, where nobody sees it
         return handle
 
     @property
@@ -142,8 +149,8 @@ class Link:
             self._send(Waited(rank=self.rank, handles=handles, blocks=blocks, site=callsite(), compute=compute))
             if blocks:
                 self._go.get()
-        elif threading.get_ident() == self._completer:
-            self._start_completer()
+        else:
+            self._hand_over()
         for operation in pending:
             operation.join()
         self.resume()
@@ -154,8 +161,9 @@ class Link:
         if pending is None or pending.done():
             return True
         if threading.get_ident() == self._main:
-            self._send(Polled(rank=self.rank, handle=handle, site=callsite()))
-            self._go.get()
+            with self._excused():
+                self._send(Polled(rank=self.rank, handle=handle, site=callsite()))
+                self._go.get()
         return pending.done()
 
     def ask(self, call: StoreCall) -> Answer:
@@ -166,9 +174,10 @@ class Link:
             number = self._calls
             self._answers[number] = arrival
         main = threading.get_ident() == self._main
-        self._send(Asked(rank=self.rank, request=call, number=number, main=main, site=callsite()))
-        answer = arrival.get()
-        self.resume()
+        self._hand_over()
+        with self._excused():
+            self._send(Asked(rank=self.rank, request=call, number=number, main=main, site=callsite()))
+            answer = arrival.get()
         if answer.error:
             raise RuntimeError(answer.error)
         return answer
@@ -200,6 +209,15 @@ class Link:
         if threading.get_ident() == self._main:
             self._resumed += duration
 
+    @contextlib.contextmanager
+    def _excused(self) -> Iterator[None]:
+        """What happens inside is not the program's time, and what came before goes on afterwards."""
+        start = time.monotonic_ns()
+        try:
+            yield
+        finally:
+            self.excuse(time.monotonic_ns() - start)
+
     def until_leave(self) -> None:
         """Return when the rank may exit."""
         self._leave.wait()
@@ -212,6 +230,12 @@ class Link:
             self._line.sendall(data)
 
     def _read(self) -> None:
+        try:
+            self._serve_instructions()
+        finally:
+            os._exit(1)  # the worker is gone, and with it the run
+
+    def _serve_instructions(self) -> None:
         frames: Unpacker[AnyInstruction] = Unpacker(AnyInstruction)
         while data := self._line.recv(1 << 16):
             for instruction in frames.feed(data):
@@ -226,11 +250,15 @@ class Link:
                         self._scratch.release(payload)
                     case Leave():
                         self._leave.set()
-        os._exit(1)  # the worker is gone, and with it the run
 
     def _start_completer(self) -> None:
-        thread = threading.Thread(target=self._complete, name=COMPLETER, daemon=True)
-        thread.start()
+        self._completer = threading.Thread(target=self._complete, name=COMPLETER, daemon=True)
+        self._completer.start()
+
+    def _hand_over(self) -> None:
+        """If this is the completer, let another thread complete: this one is about to wait, or may be."""
+        if threading.current_thread() is self._completer:
+            self._start_completer()
 
     def _complete(self) -> None:
         try:
@@ -240,8 +268,7 @@ class Link:
             self._send(Broke(rank=self.rank, reason=f"{type(error).__name__}: {error}"))
 
     def _serve_completions(self) -> None:
-        me = self._completer = threading.get_ident()
-        while self._completer == me:
+        while threading.current_thread() is self._completer:
             item = self._work.get()
             if isinstance(item, Fold):
                 results = fold(item, self._library, self._record)

@@ -48,7 +48,7 @@ class Work(dist.Work):  # type: ignore[misc]
         return self._future.done() or self._operation.poll()
 
     def is_success(self) -> bool:
-        return self._future.done()
+        return self._future.done() and not self._operation.failure
 
     def exception(self) -> None:
         return None

@@ -32,10 +32,11 @@ def live(birth: Birth) -> None:
     """Run the program as the rank; never returns."""
     setup, program = birth.setup, birth.setup.program
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the coordinator hears it and ends the run in order
-    _redirect(Path(setup.logs) / f"{birth.rank}.log", keep=setup.keep_logs)
+    name = f"{birth.rank}.log" if setup.stage == "capture" else f"{birth.rank}.{setup.stage}.log"
+    _redirect(Path(setup.logs) / name)
     os.environ.update(environment(birth))
     line = connect(Path(birth.socket))
-    link = Link(birth.rank, line, Path(setup.scratch), Path(setup.payloads), birth.stage)
+    link = Link(birth.rank, line, Path(setup.scratch), Path(setup.payloads), birth.stage, keeps=not setup.answered)
     link.tell(Introduction(rank=birth.rank, pid=os.getpid()))
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     random.seed(birth.rank)  # as different from rank to rank as fresh processes are, and the same in every run
@@ -167,7 +168,7 @@ def _run_exit_handlers() -> None:
 
 def _tell_failure(link: Link, rank: int, error: BaseException) -> None:
     text = "".join(traceback.format_exception(error.with_traceback(_of_the_program(error.__traceback__))))
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ValueError):  # the program may have closed it
         sys.stderr.write(text)
     name = type(error).__name__
     if type(error).__module__ not in ("builtins", "__main__"):
@@ -190,10 +191,9 @@ def _site_of(error: BaseException) -> str:
     return site_of_frames(reversed(frames))
 
 
-def _redirect(log: Path, keep: bool) -> None:
+def _redirect(log: Path) -> None:
     """Standard output and error go to the rank's log, line by line; nothing can be read."""
-    target = os.devnull if keep else str(log)
-    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.dup2(descriptor, 1)
@@ -202,7 +202,7 @@ def _redirect(log: Path, keep: bool) -> None:
     os.close(null)
     sys.stdin = os.fdopen(0, closefd=False)
     sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
-    sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False, errors="backslashreplace")
 
 
 def _flush() -> None:

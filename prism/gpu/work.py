@@ -36,6 +36,7 @@ class Operation:
         self.source = source
         self.room = room  # elements awaited from each member
         self.handle = 0
+        self.failure = ""  # why the result is not in the outputs
         self.batch: Batch | None = None
         self.completion: Completion | None = None  # let go of when done: whoever holds it holds this
         self._link = link
@@ -49,7 +50,8 @@ class Operation:
             if result is not None:
                 self._link.load(result, blocks, self.outputs, self.room)
         except Exception as error:
-            completion.fail(f"{type(error).__name__}: {error}")
+            self.failure = f"{type(error).__name__}: {error}"
+            completion.fail(self.failure)
         else:
             completion.complete(self.outputs)
         self.completion = None
@@ -68,8 +70,10 @@ class Operation:
             completion.join()
 
     def wait(self) -> None:
-        """Wait as the program does: said to the coordinator, and recorded."""
+        """Wait as the program does: said to the coordinator, and recorded; raises what the operation failed with."""
         self._link.wait((self.handle,))
+        if self.failure:
+            raise RuntimeError(self.failure)
 
     def poll(self) -> bool:
         """Ask as the program does: where it is not done, others run first."""
@@ -106,11 +110,21 @@ class Batch:
         if last:
             completion, self.completion = self.completion, None
             assert completion is not None, "a batch is closed once, after its work object was made"
-            completion.complete(self.outputs)
+            if self.failure:
+                completion.fail(self.failure)
+            else:
+                completion.complete(self.outputs)
+
+    @property
+    def failure(self) -> str:
+        """Why a result of the batch is not in its outputs."""
+        return next((operation.failure for operation in self._operations if operation.failure), "")
 
     def wait(self) -> None:
         """Wait for all of them, as the program does."""
         self._link.wait(tuple(operation.handle for operation in self._operations))
+        if self.failure:
+            raise RuntimeError(self.failure)
 
     def poll(self) -> bool:
         """Whether all of them are done; where one is not, others run first."""

@@ -40,6 +40,8 @@ from prism.net.messages import Broken, FromCoordinator, FromWorker, Goodbye, Hel
 from prism.net.transport import ConnectionClosed
 from prism.net.zeromq import connect
 
+ACCEPT_S = 0.05
+"""How long a connection that has been made may take until it is heard of."""
 POLL_S = 0.0005
 """How often the kernel is asked about a process that is being stopped; there is nothing to wait on for that."""
 
@@ -52,7 +54,6 @@ class Worker:
         self._channel = channel
         self._socket = directory / f"{name}.sock"
         self._lines: dict[int, RankLine] = {}
-        self._early: dict[int, list[AnyInstruction]] = {}  # said before the rank has introduced itself
         self._pids: dict[int, int] = {}
         self._setup: Setup | None = None
         self._stage = 0
@@ -91,8 +92,6 @@ class Worker:
         self._lines[rank] = line
         self._pids[rank] = introduction.pid
         self.report(Launched(rank=rank, pid=introduction.pid))
-        for instruction in self._early.pop(rank, []):
-            line.send(instruction)
 
     def report(self, event: AnyEvent) -> None:
         """Tell the coordinator, together with whatever else comes in the same turn of the loop."""
@@ -117,7 +116,7 @@ class Worker:
             case _ if rank in self._lines:
                 self._lines[rank].send(instruction)
             case _:
-                self._early.setdefault(rank, []).append(instruction)
+                pass  # the rank has gone, and its Exited is on the way; nothing is said before it is Launched
 
     def _handle_process(self, instruction: AnyInstruction, pid: int) -> None:
         match instruction:
@@ -153,9 +152,10 @@ class Worker:
 
     async def _forget(self, rank: int, code: int) -> None:
         """A rank's process has ended."""
+        if rank not in self._lines:  # it may have said all in a moment, and its connection still waits to be taken
+            await asyncio.sleep(ACCEPT_S)
         await self._drain(rank)
         self._pids.pop(rank, None)
-        self._early.pop(rank, None)
         line = self._lines.pop(rank, None)
         if line is not None:
             line.close()
@@ -197,6 +197,10 @@ class Worker:
         for pid in self._pids.values():
             processes.kill_all(pid)
         await self._fork_server.end()
+        for line in self._lines.values():
+            line.close()
+        self._pids.clear()
+        self._lines.clear()
         self._fork_server, self._torch = None, ""
 
 

@@ -14,6 +14,7 @@ import selectors
 import signal
 import socket
 import sys
+import traceback
 
 from prism.gpu.birth import Birth, Born, Failed, Gone, Ready, die_with_parent
 from prism.gpu.rank import live
@@ -33,6 +34,14 @@ class Zygote:
 
     def serve(self) -> None:
         """Work until the worker closes the line."""
+        try:
+            self._serve()
+        except ConnectionError:
+            pass  # the worker went while something was being said
+        finally:
+            self._kill_all()
+
+    def _serve(self) -> None:
         births: Unpacker[Birth] = Unpacker(Birth)
         with selectors.DefaultSelector() as selector:
             selector.register(self._line, selectors.EVENT_READ)
@@ -45,7 +54,6 @@ class Zygote:
                         continue
                     data = self._line.recv(1 << 16)
                     if not data:
-                        self._kill_all()
                         return
                     for birth in births.feed(data):
                         self._fork(birth)
@@ -59,7 +67,14 @@ class Zygote:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             for held in (self._line, self._wake_read, self._wake_write):
                 held.close()
-            live(birth)
+            try:
+                live(birth)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(1)  # whatever happens, the fork server's own code must not go on in a rank
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.setpgid(pid, pid)  # here too: it may be killed before it gets to do it
         self._ranks[pid] = birth.rank
         self._line.sendall(pack(Born(birth.rank, pid)))
 

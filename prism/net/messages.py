@@ -70,7 +70,8 @@ class Setup(Message, frozen=True):
     scratch: str = ""  # filled in by the crew, which owns it
     present_as: str = ""  # the device model that the program is told it has; "" for none
     iterations: int = 0  # end each rank after so many; 0: when its program ends
-    keep_logs: bool = False  # a later stage leaves the first one's logs as they are
+    stage: str = "capture"
+    answered: bool = False  # everything is answered from the record, so no input is kept
     faults: tuple[Misfortune, ...] = ()
     memory: int = 0  # bytes that the tensors of a rank may hold; 0 sets no limit
 
