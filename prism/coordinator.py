@@ -39,7 +39,7 @@ from prism.report.flight import write_flight
 from prism.report.views import write_views
 from prism.result import RankResult, Result, StageResult
 from prism.scenario import Scenario, WhatIf
-from prism.staging import fault_changes, refuse_what_nothing_enforces, stage_setup
+from prism.staging import crowded, fault_changes, refuse_what_nothing_enforces, stage_setup
 
 
 class Interrupted(Exception):
@@ -126,6 +126,7 @@ class Coordinator:
         with self._stage("calibrate"):
             measured = np.zeros(len(graph.nodes), np.int64)
             slices = self.scenario.slices()
+            self.result.warnings += crowded(slices)
             for number, ranks in enumerate(slices):
                 exchange = Answers(self.folder.load_record(rank) for rank in ranks)
                 world = World(ranks, len(ranks), exchange, self.scenario.hang_after, preempt=False)

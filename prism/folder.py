@@ -62,7 +62,10 @@ class Folder:
         if self.path.exists() and not self.path.is_dir():
             raise ScenarioError(f"--out: {self.path} is a file; name a folder")
         if self.path.is_dir() and any(self.path.iterdir()) and not resume:
-            raise ScenarioError(f"--out: {self.path} is not empty; add --resume to go on, or name another folder")
+            raise ScenarioError(
+                f"--out: {self.path} is not empty; add --resume to go on with it (what has changed runs again), "
+                "or name another folder"
+            )
         self.path.mkdir(parents=True, exist_ok=True)
 
     def abandon(self) -> None:

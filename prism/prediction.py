@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from prism.communication import communication
@@ -13,7 +13,7 @@ from prism.core.engine import simulate
 from prism.core.graph import Graph, Timeline
 from prism.core.replay import evaluate, make_plan
 from prism.result import PathStep, RankResult, Result, StragglerResult, WhatIfResult
-from prism.scenario import Scenario, WhatIf
+from prism.scenario import LinkChange, Scenario, WhatIf
 from prism.variants import middle, run_variants
 
 
@@ -66,4 +66,29 @@ def predict(graph: Graph, scenario: Scenario, variants: Sequence[WhatIf]) -> Pre
         results, more = run_variants(plan, graph, scenario, variants, base, median)
         notes = notes + more
     warnings = [Warning(kind="extrapolated", summary=note) for note in dict.fromkeys(notes)]
-    return Prediction(timeline, analysis, late, results, warnings)
+    return Prediction(timeline, analysis, late, results, [*warnings, *_doubts(analysis, scenario, variants)])
+
+
+def _doubts(analysis: Analysis, scenario: Scenario, variants: Sequence[WhatIf]) -> Iterator[Warning]:
+    """What may make the numbers mean something else than they seem to."""
+    marks = analysis.iterations
+    if not analysis.iteration_ns:
+        yield Warning(
+            kind="no_iterations",
+            summary=f"no iteration was seen after a warm-up of {scenario.calibrate.warmup}: an iteration ends at the "
+            "step of a torch optimizer; iteration.marker names another function, calibrate.warmup a shorter warm-up",
+        )
+    stepping = marks[marks > 0]
+    if stepping.size and stepping.min() < stepping.max():
+        fewest, most = int(stepping.min()), int(stepping.max())
+        ranks = [int(rank) for rank in (marks == fewest).nonzero()[0]]
+        yield Warning(
+            kind="unequal_iterations", summary=f"some ranks ended {fewest} iterations and others {most}", ranks=ranks
+        )
+    idle = [v.name for v in variants if v.network.inter_node != LinkChange()] if scenario.world.nodes == 1 else []
+    if idle:
+        yield Warning(
+            kind="no_effect",
+            summary=f"{', '.join(idle)}: inter_node changes nothing, for all {scenario.world.size} ranks are on one "
+            f"node (world.ranks_per_node is {scenario.world.ranks_per_node})",
+        )

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+from collections.abc import Sequence
 
+from prism.core.diagnosis import Warning
 from prism.errors import RunError
 from prism.folder import Folder
 from prism.net.messages import Misfortune, Program, Setup
@@ -62,3 +65,12 @@ def fault_changes(scenario: Scenario) -> dict[int, list[int]]:
         ends = [fault.until.iteration] if fault.until else []
         changes.setdefault(fault.rank, []).extend([fault.at.iteration, *ends])
     return changes
+
+
+def crowded(slices: Sequence[Sequence[int]]) -> list[Warning]:
+    """A warning if more ranks are timed at once than there are cores."""
+    most, cores = max(len(ranks) for ranks in slices), len(os.sched_getaffinity(0))
+    if most <= cores:
+        return []
+    text = f"{most} ranks were timed at once on {cores} cores, and slowed each other down; set devices.slots to {cores}"
+    return [Warning(kind="crowded", summary=text)]

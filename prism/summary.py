@@ -42,10 +42,13 @@ def print_summary(result: Result, folder: Folder, console: Console) -> None:
 
 
 def _diagnosis(diagnosis: Diagnosis) -> Iterator[str]:
+    tracebacks: dict[str, list[int]] = {}
     for state in diagnosis.ranks:
         if state.traceback:
-            yield f"rank {state.rank}:"
-            yield state.traceback.rstrip()
+            tracebacks.setdefault(state.traceback.rstrip(), []).append(state.rank)
+    for text, ranks in tracebacks.items():
+        yield f"rank{'s' if len(ranks) > 1 else ''} {rank_ranges(ranks)}:"
+        yield text
     yield f"  {diagnosis.kind}: {diagnosis.summary}"
     if diagnosis.last_common is not None:
         last = diagnosis.last_common

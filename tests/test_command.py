@@ -95,7 +95,7 @@ def test_a_folder_that_holds_something_is_not_touched(
     out.mkdir()
     (out / "thesis.txt").touch()
     assert main([scenario, "--out", str(out)]) == 2
-    assert "is not empty; add --resume to go on, or name another folder" in capsys.readouterr().err
+    assert "is not empty; add --resume to go on with it (what has changed runs again), " in capsys.readouterr().err
     assert [path.name for path in out.iterdir()] == ["thesis.txt"]
 
 

@@ -153,6 +153,8 @@ class Raised(Event, frozen=True):
     error: str
     traceback: str
     site: str = ""
+    peak_bytes: int | None = None
+    peak_breakdown: PeakBreakdown | None = None
 
 
 class PeakBreakdown(msgspec.Struct, kw_only=True, frozen=True):

@@ -44,7 +44,8 @@ def _only_the_failed_act(seen: Situation) -> bool:
 
 def _rank_failed(seen: Situation) -> Diagnosis:
     first = [seen.ranks[rank] for rank in sorted(seen.failed, key=lambda rank: (seen.failed[rank], rank))]
-    told = "; ".join(f"rank {r.rank} {phrases.ending(r)}" for r in first[: phrases.TOLD])
+    endings = phrases.by_text((phrases.ending(r), r.rank) for r in first)
+    told = "; ".join(f"{phrases.ranks(ranks)} {text}" for text, ranks in endings[: phrases.TOLD])
     rest = [r for r in seen.ranks.values() if r.rank not in seen.failed]
     waiting = phrases.situations(seen, [r for r in rest if r.state is State.BLOCKED])
     summary = told + (f"; then {waiting}" if waiting else "")

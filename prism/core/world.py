@@ -193,6 +193,7 @@ class World(Turns):
     def _raised(self, rank: Rank, event: Raised) -> None:
         self.move(rank, Trigger.RAISED)
         rank.error, rank.traceback = event.error, event.traceback
+        rank.peak_bytes, rank.peak_breakdown = event.peak_bytes, event.peak_breakdown
         self.failed.setdefault(rank.rank, self.now)
 
     def _finished(self, rank: Rank, event: Finished) -> None:

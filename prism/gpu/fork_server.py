@@ -35,10 +35,13 @@ class ForkServer:
 
     @classmethod
     async def start(cls, program: Program) -> ForkServer:
-        """Start one; its first message says that it is ready, or why it is not."""
+        """Start one; its first message says that it is ready, or why it is not.
+
+        With -P: torchrun's programs do not find the working directory on their path either.
+        """
         ours, theirs = socket.socketpair()
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "prism.gpu.zygote", str(theirs.fileno()), *program.preload,
+            sys.executable, "-P", "-m", "prism.gpu.zygote", str(theirs.fileno()), *program.preload,
             pass_fds=[theirs.fileno()], env={**os.environ, **ENVIRONMENT, **_seen_by_imports(program)},
         )  # fmt: skip
         theirs.close()

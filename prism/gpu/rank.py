@@ -55,8 +55,7 @@ def live(birth: Birth) -> None:
         life.begin()
         code = _run(program.script, program.module)
     except BaseException as error:
-        _tell_failure(link, birth.rank, error)
-        life.exit(1)
+        life.fail(error)
     life.end(code)
 
 
@@ -102,6 +101,26 @@ class _Life:
         )
         self._link.until_leave()
         self.exit(code)
+
+    def fail(self, error: BaseException) -> NoReturn:
+        """The program has raised: say so, and what memory it held, and exit."""
+        text = "".join(traceback.format_exception(error.with_traceback(_of_the_program(error.__traceback__))))
+        with contextlib.suppress(OSError, ValueError):  # the program may have closed it
+            sys.stderr.write(text)
+        name = type(error).__name__
+        if type(error).__module__ not in ("builtins", "__main__"):
+            name = f"{type(error).__module__}.{name}"
+        self._link.tell(
+            Raised(
+                rank=self._birth.rank,
+                error=f"{name}: {error}" if str(error) else name,
+                traceback=text,
+                site=_site_of(error),
+                peak_bytes=self._meter.peak_bytes,
+                peak_breakdown=self._breakdown.found,
+            )
+        )
+        self.exit(1)
 
     def exit(self, code: int) -> NoReturn:
         """Leave at once: threads that still wait must not hold the process."""
@@ -164,17 +183,6 @@ def _run_exit_handlers() -> None:
     """What an interpreter does at its end, before the process is gone: threads that are no daemons, then atexit."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
-
-
-def _tell_failure(link: Link, rank: int, error: BaseException) -> None:
-    text = "".join(traceback.format_exception(error.with_traceback(_of_the_program(error.__traceback__))))
-    with contextlib.suppress(OSError, ValueError):  # the program may have closed it
-        sys.stderr.write(text)
-    name = type(error).__name__
-    if type(error).__module__ not in ("builtins", "__main__"):
-        name = f"{type(error).__module__}.{name}"
-    site = _site_of(error)
-    link.tell(Raised(rank=rank, error=f"{name}: {error}" if str(error) else name, traceback=text, site=site))
 
 
 def _of_the_program(frames: TracebackType | None) -> TracebackType | None:
