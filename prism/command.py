@@ -34,6 +34,7 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code of architecture's table: 0, 2, 3, 4 or 130."""
+    options = None
     try:
         options = _parser().parse_args(arguments)
         scenario = _scenario(options)
@@ -44,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:
-        if "-v" in (given := sys.argv[1:] if arguments is None else arguments) or "--verbose" in given:
+        if options is not None and options.verbose:
             raise
         print(f"prism: internal error: {type(error).__name__}: {error}; -v shows where", file=sys.stderr)
         return RUN_FAILED

@@ -36,7 +36,6 @@ class Crew:
         _sweep(parent)
         self.scratch = Path(tempfile.mkdtemp(prefix=f"prism-{os.getpid()}-", dir=parent))  # mode 0700
         self._inputs = self.scratch / "inputs"
-        self.torch = ""
         self._process: asyncio.subprocess.Process | None = None
         self._hub: Hub[FromWorker, FromCoordinator] | None = None
         self._heard: asyncio.Queue[FromWorker | None] = asyncio.Queue()  # None: the worker has ended
@@ -76,9 +75,7 @@ class Crew:
         """Set the worker up for a stage; raises ProgramError if what the scenario preloads cannot be imported."""
         self._clear()
         self._tell(msgspec.structs.replace(setup, scratch=str(self._inputs)))
-        prepared = await self._expect(Prepared)
-        assert isinstance(prepared, Prepared)
-        self.torch = prepared.torch
+        await self._expect(Prepared)
 
     def order(self, instructions: Sequence[AnyInstruction]) -> None:
         """Pass instructions on."""

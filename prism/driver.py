@@ -12,7 +12,6 @@ from prism.core.events import AnyEvent, AnyInstruction, Interrupted, Ticked, sta
 from prism.core.world import World
 from prism.crew import Crew
 
-TICK_S = 0.05
 TICK_NS = 50_000_000
 """How often the world is told the time; half of its quantum."""
 END_NS = 2_000_000_000
@@ -35,7 +34,7 @@ async def drive(world: World, crew: Crew, interrupted: asyncio.Event, observe: O
     try:
         while not world.over or world.alive:
             awaited = [receiving] if interrupting.done() else [receiving, interrupting]
-            await asyncio.wait(awaited, timeout=TICK_S, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(awaited, timeout=TICK_NS / 1e9, return_when=asyncio.FIRST_COMPLETED)
             now = time.monotonic_ns() - start
             if receiving.done():
                 _hear(world, crew, receiving.result(), now)

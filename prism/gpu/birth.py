@@ -28,8 +28,6 @@ class Birth(msgspec.Struct, frozen=True):
 class Ready(msgspec.Struct, tag=True, frozen=True):
     """Fork server: everything is imported."""
 
-    torch: str
-
 
 class Failed(msgspec.Struct, tag=True, frozen=True):
     """Fork server: a module of the scenario's preload cannot be imported."""

@@ -57,7 +57,7 @@ class Worker:
         self._pids: dict[int, int] = {}
         self._setup: Setup | None = None
         self._stage = 0
-        self._torch = ""  # its version, once the fork server is ready
+        self._ready = False  # whether the fork server has imported all that it should
         self._fork_server: ForkServer | None = None
         self._hearing: asyncio.Task[None] | None = None
         self._events: list[AnyEvent] = []
@@ -167,8 +167,8 @@ class Worker:
         """Begin a stage; the fork server stays if what it has imported serves this program too."""
         self._setup = setup
         self._stage += 1
-        if self._fork_server is not None and self._torch and self._fork_server.serves(setup.program):
-            self._channel.send(Prepared(torch=self._torch))
+        if self._fork_server is not None and self._ready and self._fork_server.serves(setup.program):
+            self._channel.send(Prepared())
             return
         await self._end_fork_server()
         self._fork_server = await ForkServer.start(setup.program)
@@ -181,9 +181,9 @@ class Worker:
                     self._pids[rank] = pid
                 case Gone(rank=rank, code=code):
                     await self._forget(rank, code)
-                case Ready(torch=version):
-                    self._torch = version
-                    self._channel.send(Prepared(torch=version))
+                case Ready():
+                    self._ready = True
+                    self._channel.send(Prepared())
                 case Failed(reason=reason):
                     self._channel.send(Broken(reason=reason, blame=True))
                     return
@@ -201,7 +201,7 @@ class Worker:
             line.close()
         self._pids.clear()
         self._lines.clear()
-        self._fork_server, self._torch = None, ""
+        self._fork_server, self._ready = None, False
 
 
 async def serve(name: str, address: str, keys: Path) -> None:

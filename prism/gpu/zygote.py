@@ -118,7 +118,7 @@ def main() -> None:
             line.sendall(pack(Failed(f"preload: {name} cannot be imported: {type(error).__name__}: {error}")))
             return
     with contextlib.suppress(BrokenPipeError):  # the run was ended during the imports
-        line.sendall(pack(Ready(str(torch.__version__))))
+        line.sendall(pack(Ready()))
     Zygote(line).serve()
 
 

@@ -21,8 +21,6 @@ class Hello(Message, frozen=True):
 class Prepared(Message, frozen=True):
     """Worker: the stage may begin."""
 
-    torch: str
-
 
 class Broken(Message, frozen=True):
     """Worker: I cannot go on, and why; `blame` is the program's when its preload failed."""
