@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from glob import glob
 
-from setuptools import setup
+from setuptools import Extension, setup
 from torch.utils.cpp_extension import BuildExtension, CppExtension
 
 
@@ -19,8 +19,21 @@ def extension(name: str) -> CppExtension:
     )
 
 
+def engine() -> Extension:
+    """The engine of pruned collectives, from ext/nccl: no Python module, but a library that ctypes loads."""
+    return Extension(
+        "prism.gpu._pruned",
+        sorted(glob("ext/nccl/*.cpp")),
+        depends=sorted(glob("ext/nccl/*.h")),
+        # Contracted, a * b + c would be rounded once where two roundings are what the sums are held to.
+        extra_compile_args=["-O3", "-std=c++20", "-Wall", "-Wextra", "-ffp-contract=off", "-fvisibility=hidden"],
+        language="c++",
+        optional=True,
+    )
+
+
 # Not ninja: its failures are RuntimeErrors, which setuptools does not forgive an optional extension.
 setup(
-    ext_modules=[extension("allocator"), extension("backend"), extension("fold")],
+    ext_modules=[extension("allocator"), extension("backend"), extension("fold"), engine()],
     cmdclass={"build_ext": BuildExtension.with_options(use_ninja=False)},
 )

@@ -1,0 +1,41 @@
+// A bell is what a party sleeps on: all whose doings may let it go on ring it, in whichever process they are.
+//
+// It is a count of rings and a note that somebody sleeps. The sleeper looks at the count, tries what it can, and if
+// nothing can be done sleeps unless the count has changed; so no ring is lost, and none costs a system call where nobody
+// sleeps.
+
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "directory.h"
+
+namespace pruned {
+
+class Bell {
+ public:
+  Bell(Directory& directory, const std::string& name);
+
+  void ring();
+  std::uint32_t rings() const { return words().rings.load(std::memory_order_acquire); }
+
+  /// Watches for a ring after `seen`, awake, until `deadline` (clock.h). Whether it rang.
+  bool watch(std::uint32_t seen, std::int64_t deadline) const;
+  /// Sleeps until a ring after `seen`, or so many ns. False if a signal ended the sleep.
+  bool sleep(std::uint32_t seen, std::int64_t duration);
+
+ private:
+  struct Words {
+    std::atomic<std::uint32_t> rings;
+    std::atomic<std::uint32_t> sleepers;
+  };
+  static_assert(std::atomic<std::uint32_t>::is_always_lock_free && sizeof(std::atomic<std::uint32_t>) == 4);
+
+  Words& words() const { return *reinterpret_cast<Words*>(mapping_->data()); }
+
+  std::shared_ptr<Mapping> mapping_;
+};
+
+}  // namespace pruned

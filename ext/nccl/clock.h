@@ -1,0 +1,21 @@
+// The one clock of all parties: nanoseconds of CLOCK_MONOTONIC, which the processes of a host share.
+
+#pragma once
+
+#include <cstdint>
+#include <ctime>
+#include <limits>
+
+namespace pruned {
+
+constexpr std::int64_t kMicrosecond = 1000;
+constexpr std::int64_t kMillisecond = 1000 * kMicrosecond;
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
+inline std::int64_t now() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * std::int64_t{1'000'000'000} + time.tv_nsec;
+}
+
+}  // namespace pruned

@@ -1,0 +1,46 @@
+// What the virtual members of an arc bring to an operation, so that the pruned result is right.
+//
+// An address is that of an array over the operation's elements (of all blocks, where there are blocks); null brings what
+// changes nothing: the identity of the reduction, or zero bytes where data are only passed on.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "arc_plan.h"
+
+namespace pruned {
+
+enum class Mode : std::int32_t {
+  kExact,       // head: running totals just before b; final: the result. What comes in is dropped
+  kLeft,        // head: the fold of all virtual members, carried by the arc's last member; null in the other arcs
+  kPrefolded,   // head, tail: what the arc's members add, folded, to chunks that begin in it and to those that come in
+  kReplicas,    // each virtual member has the input of a, which publishes it
+};
+
+struct Contribution {
+  Mode mode = Mode::kLeft;
+  const std::byte* head = nullptr;
+  const std::byte* tail = nullptr;
+  const std::byte* final = nullptr;
+};
+
+/// Where the first operand of a send comes from, and what is added to it.
+enum class Source : std::uint8_t { kNothing, kIdentity, kZeros, kArray, kDelayed, kReplicas };
+
+/// How one send is made: `base`, then `added` folded in. Arrays are addressed by the operation's elements.
+struct Recipe {
+  Source base = Source::kIdentity;
+  const std::byte* base_array = nullptr;
+  Source added = Source::kNothing;
+  const std::byte* added_array = nullptr;
+  int copies = 0;         // of a's input, if the base or what is added are replicas
+  bool complete = false;  // the sum is complete: integer averages are divided
+
+  bool operator==(const Recipe&) const = default;
+};
+
+Recipe recipe(const ArcStep& step, Kind kind, const Contribution& contribution, int members);
+
+}  // namespace pruned

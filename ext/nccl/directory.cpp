@@ -1,0 +1,87 @@
+#include "directory.h"
+
+#include <atomic>
+#include <cctype>
+#include <cstdint>
+#include <utility>
+
+#include "errors.h"
+
+namespace pruned {
+namespace {
+
+constexpr std::size_t kLongestName = 120;
+
+/// Letters, digits, - and _ as they are, others as %xx; what would be too long for a file's name ends in a hash.
+std::string encoded(std::string_view name) {
+  constexpr char digits[] = "0123456789abcdef";
+  std::string result;
+  std::uint64_t hash = 14695981039346656037ULL;  // FNV-1a
+  for (const char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    hash = (hash ^ byte) * 1099511628211ULL;
+    if (std::isalnum(byte) != 0 || c == '-' || c == '_') {
+      result += c;
+    } else {
+      result += {'%', digits[byte >> 4], digits[byte & 15]};
+    }
+  }
+  if (result.size() > kLongestName) {
+    result.resize(kLongestName);
+    result += '~';
+    for (int shift = 60; shift >= 0; shift -= 4) {
+      result += digits[(hash >> shift) & 15];
+    }
+  }
+  return result;
+}
+
+std::string text(Party party) { return static_cast<char>(party.role) + std::to_string(party.rank); }
+
+std::atomic_ref<std::uint32_t> flag(const Mapping& mapping) {
+  return std::atomic_ref(*reinterpret_cast<std::uint32_t*>(mapping.data()));
+}
+
+}  // namespace
+
+Directory::Directory(std::filesystem::path path) : path_(std::move(path)), abort_(open("abort", sizeof(std::uint32_t))) {}
+
+std::shared_ptr<Mapping> Directory::open(const std::string& name, std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(open_, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<Mapping>& known = open_[name];
+  std::shared_ptr<Mapping> mapping = known.lock();
+  if (mapping == nullptr || mapping->size() < bytes) {
+    mapping = std::make_shared<Mapping>(path_ / name, bytes);
+    known = mapping;
+  }
+  return mapping;
+}
+
+void Directory::abort() { flag(*abort_).store(1, std::memory_order_relaxed); }
+
+void Directory::check() const {
+  if (flag(*abort_).load(std::memory_order_relaxed) != 0) {
+    throw Aborted("the collectives of this directory were aborted");
+  }
+}
+
+std::string bell_name(std::string_view group, Party party) { return "group." + encoded(group) + "." + text(party); }
+
+std::string fifo_name(std::string_view group, Party from, Party to) {
+  return "group." + encoded(group) + "." + text(from) + "-" + text(to);
+}
+
+std::string input_name(std::string_view group, int rank) {
+  return "group." + encoded(group) + ".input" + std::to_string(rank);
+}
+
+std::string input_fifo_name(std::string_view group, int rank) { return input_name(group, rank) + ".told"; }
+
+std::string pipe_name(std::string_view pipe) { return "pipe." + encoded(pipe); }
+
+std::string pipe_bell_name(std::string_view pipe, bool sender) {
+  return "pipe." + encoded(pipe) + (sender ? ".sender" : ".receiver");
+}
+
+}  // namespace pruned

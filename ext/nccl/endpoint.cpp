@@ -1,0 +1,151 @@
+#include "endpoint.h"
+
+#include <stdexcept>
+#include <utility>
+
+#include "barrier.h"
+#include "message.h"
+#include "pairwise_member.h"
+#include "peers.h"
+#include "replicas.h"
+#include "virtual_arc.h"
+
+namespace pruned {
+namespace {
+
+std::shared_ptr<Bell> party_bell(Directory& directory, const std::string& group, Party party) {
+  return std::make_shared<Bell>(directory, bell_name(group, party));
+}
+
+std::shared_ptr<Bell> pipe_bell(Directory& directory, const std::string& pipe, bool sender) {
+  return std::make_shared<Bell>(directory, pipe_bell_name(pipe, sender));
+}
+
+Arc arc_of(const Membership& membership) {
+  const auto arc = arc_after(membership.size, membership.sandbox, membership.rank);
+  if (!arc.has_value()) {
+    throw std::invalid_argument("after member " + std::to_string(membership.rank) +
+                                " comes another sandbox member: there is no arc");
+  }
+  return *arc;
+}
+
+void check_buffers(const Op& op, int rank, const Buffers& buffers) {
+  if (buffers.input == nullptr && input_elements(op, rank) > 0) {
+    throw std::invalid_argument("the operation needs an input here");
+  }
+  if (buffers.output == nullptr && output_elements(op, rank) > 0) {
+    throw std::invalid_argument("the operation needs an output here");
+  }
+}
+
+}  // namespace
+
+bool Endpoint::wait() { return drive(*activity_, bell(), directory()); }
+
+GroupEndpoint::GroupEndpoint(const Membership& membership, Party::Role role)
+    : ports_(std::make_shared<Directory>(membership.directory), membership.group, membership.size, membership.sandbox,
+             Party{role, membership.rank}) {}
+
+void GroupEndpoint::check(const Op& op) const {
+  validate(op);
+  if (op.size != ports_.size()) {
+    throw std::invalid_argument("an operation of " + std::to_string(op.size) + " members on a group of " +
+                                std::to_string(ports_.size()));
+  }
+}
+
+MemberEndpoint::MemberEndpoint(const Membership& membership, bool replicas)
+    : GroupEndpoint(membership, Party::Role::kMember) {
+  if (replicas && ports_.right_of(membership.rank).role == Party::Role::kArc) {
+    const std::string name = input_fifo_name(membership.group, membership.rank);
+    told_.emplace(ports_.directory(), name,
+                  party_bell(ports_.directory(), membership.group, {Party::Role::kArc, membership.rank}));
+  }
+}
+
+void MemberEndpoint::start(const Op& op, const Buffers& buffers) {
+  check(op);
+  const int rank = ports_.self().rank;
+  check_buffers(op, rank, buffers);
+  const std::size_t bytes = published_bytes(op, rank);
+  if (!told_.has_value() || !is_published(op.kind) || bytes == 0) {
+    begin(collective(op, buffers));
+    return;
+  }
+  auto file = ports_.directory().open(input_name(ports_.group(), rank), bytes);
+  begin(std::make_unique<PublishingMember>(buffers.input, bytes, std::move(file), *told_,
+                                           [this, op, buffers] { return collective(op, buffers); }));
+}
+
+std::unique_ptr<Activity> MemberEndpoint::collective(const Op& op, const Buffers& buffers) {
+  const int rank = ports_.self().rank;
+  if (op.kind == Kind::kBarrier) {
+    return std::make_unique<BarrierMember>(ports_);
+  }
+  if (is_pairwise(op.kind)) {
+    return std::make_unique<PairwiseMember>(op, buffers, ports_);
+  }
+  return std::make_unique<RingMember>(op, Sizes{}, rank, buffers, ports_.from(ports_.left_of(rank)),
+                                      ports_.to(ports_.right_of(rank)));
+}
+
+ArcEndpoint::ArcEndpoint(const Membership& membership)
+    : GroupEndpoint(membership, Party::Role::kArc), arc_(arc_of(membership)) {}
+
+void ArcEndpoint::start(const Op& op, const Contribution& contribution, std::optional<Times> times) {
+  check(op);
+  if (is_pairwise(op.kind)) {
+    throw std::invalid_argument("an arc has no part in operations in pairs: those are the peers'");
+  }
+  if (op.kind == Kind::kBarrier) {
+    begin(std::make_unique<BarrierArc>(arc_, times, ports_));
+    return;
+  }
+  const std::size_t bytes = published_bytes(op, arc_.after);
+  const bool replicas = contribution.mode == Mode::kReplicas && bytes > 0;
+  auto follow = [this, op, contribution, times, bytes, replicas]() -> std::unique_ptr<Activity> {
+    auto file = replicas ? ports_.directory().open(input_name(ports_.group(), arc_.after), bytes) : nullptr;
+    return std::make_unique<VirtualArc>(op, Sizes{}, arc_, contribution, times, std::move(file),
+                                        ports_.from({Party::Role::kMember, arc_.after}),
+                                        ports_.to({Party::Role::kMember, arc_.before()}), pool_);
+  };
+  if (!replicas) {
+    begin(follow());
+    return;
+  }
+  if (!told_.has_value()) {
+    told_.emplace(ports_.directory(), input_fifo_name(ports_.group(), arc_.after),
+                  party_bell(ports_.directory(), ports_.group(), {Party::Role::kMember, arc_.after}));
+  }
+  begin(std::make_unique<ReplicatingArc>(*told_, std::move(follow)));
+}
+
+void PeersEndpoint::start(const Op& op, const std::byte* data, std::optional<Times> times) {
+  check(op);
+  if (!is_pairwise(op.kind)) {
+    throw std::invalid_argument("peers have a part in gather, scatter and all_to_all only");
+  }
+  begin(std::make_unique<Peers>(op, data, std::move(times), ports_));
+}
+
+PipeEndpoint::PipeEndpoint(const std::string& directory, std::string name)
+    : directory_(std::make_shared<Directory>(directory)), name_(std::move(name)) {}
+
+void PipeEndpoint::send(const std::byte* data, std::size_t bytes, std::int64_t start, std::int64_t duration) {
+  if (!outlet_.has_value()) {
+    bell_ = pipe_bell(*directory_, name_, true);
+    outlet_.emplace(*directory_, pipe_name(name_), pipe_bell(*directory_, name_, false));
+  }
+  begin(std::make_unique<MessageSend>(data, bytes, start, duration, *outlet_));
+}
+
+void PipeEndpoint::receive(std::byte* data, std::size_t bytes) {
+  if (!inlet_.has_value()) {
+    bell_ = pipe_bell(*directory_, name_, false);
+    inlet_.emplace(*directory_, pipe_name(name_), pipe_bell(*directory_, name_, true));
+  }
+  begin(std::make_unique<MessageReceive>(data, bytes, *inlet_));
+}
+
+}  // namespace pruned

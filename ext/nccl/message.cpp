@@ -1,0 +1,29 @@
+#include "message.h"
+
+namespace pruned {
+
+bool MessageSend::advance() {
+  due_ = kNever;
+  if (done() || !outlet_.ready()) {
+    return false;
+  }
+  if (start_ != 0 || duration_ != 0) {
+    const auto part = static_cast<std::int64_t>(static_cast<double>(duration_) * sending_.next_share());
+    if (now() < start_ + part) {
+      due_ = start_ + part;
+      return false;
+    }
+  }
+  sending_.advance(outlet_);
+  return true;
+}
+
+bool MessageReceive::advance() {
+  if (done() || !inlet_.ready()) {
+    return false;
+  }
+  receiving_.advance(inlet_);
+  return true;
+}
+
+}  // namespace pruned

@@ -1,0 +1,59 @@
+// When the last member of an arc would send, had every member its own time to post, and every hop its own cost.
+//
+// In a ring of N ranks send g of rank r ends at t_r(g) = max(t_r(g - 1), t_{r-1}(g - 1) + alpha) + tau_g, the first at
+// T_r + tau_0. Unrolled over the m members between a and b, that is a maximum of running maxima:
+//
+//   t_{b-1}(g) = C(g) + max(max_{i <= min(g, m-1)} (T_{b-1-i} + i alpha),  max_{j <= g-m} (t_a(j) - C(j)) + m alpha)
+//
+// with C(g) = tau_0 + ... + tau_g, so thousands of members cost as much as one. The links from a and to b are virtual too:
+// a's send j, handed over at s_j, ends at t_a(j) = max(t_a(j - 1), s_j) + tau_j, and b has what is sent at t_{b-1}(g) +
+// alpha. In a chain send g of a rank awaits send g of the rank before it, so a hop costs alpha + tau. The operation's
+// latency and transfer are spread over its steps so that with equal posts it ends at post + latency + transfer.
+
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "arc_plan.h"
+
+namespace pruned {
+
+/// When each member of an arc posts, in its order, and what the whole operation costs; all in ns.
+struct Times {
+  std::vector<std::int64_t> posts;
+  std::int64_t latency = 0;
+  std::int64_t transfer = 0;
+};
+
+class Pace {
+ public:
+  /// `plan` outlives it. Throws std::invalid_argument if there is not a post for each member.
+  Pace(const ArcPlan& plan, Times times);
+
+  /// The next send of a was handed over at this time.
+  void arrived(std::int64_t stamp);
+  /// Whether all has arrived that the time of this send depends on.
+  bool known(std::int64_t send) const { return plan_.needs(send) < arrivals_; }
+  /// When b has this send; it must be known. Sends are asked for in order, each as often as wanted.
+  std::int64_t release(std::int64_t send);
+  /// What the transfer of this send takes: its tau.
+  std::int64_t transfer(std::int64_t send) const { return through(send) - through(send - 1); }
+
+ private:
+  std::int64_t through(std::int64_t send) const;
+  std::int64_t hops(std::int64_t count) const;
+  void include_post(int i);
+
+  const ArcPlan& plan_;
+  Times times_;
+  std::int64_t head_;            // the running maximum of posts
+  int included_ = 0;             // so many posts are in it, from the arc's last member on
+  std::deque<std::int64_t> tail_;  // the running maximum of arrivals, from the oldest that is still asked for
+  std::int64_t dropped_ = 0;     // entries in front of it
+  std::int64_t arrivals_ = 0;
+};
+
+}  // namespace pruned

@@ -1,0 +1,176 @@
+// FIFOs and what waits on them: attaching in either order, running full and round, and everything that ends a wait.
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <thread>
+
+#include "../errors.h"
+#include "../fifo.h"
+#include "../message.h"
+#include "check.h"
+#include "harness.h"
+#include "tests.h"
+
+namespace pruned::testing {
+namespace {
+
+struct Ends {
+  explicit Ends(Directory& files, const std::string& name)
+      : bell(std::make_shared<Bell>(files, name + ".bell")), out(files, name, bell), in(files, name, bell) {}
+
+  std::shared_ptr<Bell> bell;
+  Outlet out;
+  Inlet in;
+};
+
+void put(Outlet& outlet, int value) {
+  std::memcpy(outlet.slot().data(), &value, sizeof value);
+  outlet.publish(sizeof value, 7);
+}
+
+int get(Inlet& inlet) {
+  int value = 0;
+  std::memcpy(&value, inlet.front(sizeof value, 7).data.data(), sizeof value);
+  inlet.release();
+  return value;
+}
+
+void check_slots(Directory& files) {
+  Ends ends(files, "slots");
+  CHECK(!ends.in.ready() && ends.out.empty(), "a new FIFO is empty");
+  for (int i = 0; i < kSlots; ++i) {
+    CHECK(ends.out.ready(), "there is a free slot");
+    put(ends.out, i);
+  }
+  CHECK(!ends.out.ready(), "it is full");
+  for (int i = 0; i < 1000; ++i) {
+    CHECK(get(ends.in) == i && ends.out.ready(), "first in, first out");
+    put(ends.out, i + kSlots);
+  }
+}
+
+/// The counts are 32 bits wide, and go round.
+void check_wrap(Directory& files) {
+  const auto file = files.open("wrap", 4096 + kSlots * kSlotBytes);
+  const std::uint32_t count = 0xFFFF'FFFEU;
+  std::memcpy(file->data(), &count, sizeof count);
+  std::memcpy(file->data() + 64, &count, sizeof count);
+  Ends ends(files, "wrap");
+  for (int i = 0; i < 5; ++i) {
+    put(ends.out, i);
+  }
+  for (int i = 0; i < 5; ++i) {
+    CHECK(get(ends.in) == i, "it goes on past 2^32");
+  }
+  CHECK(ends.out.empty(), "and is empty again");
+}
+
+void check_attaching(Directory& files) {
+  const auto bell = std::make_shared<Bell>(files, "bell");
+  {
+    Outlet first(files, "late receiver", bell);
+    put(first, 42);
+  }
+  Inlet receiver(files, "late receiver", bell);
+  CHECK(get(receiver) == 42, "what was sent before the receiver came");
+  Inlet waiting(files, "late sender", bell);
+  CHECK(!waiting.ready(), "nobody has sent");
+  Outlet late(files, "late sender", bell);
+  put(late, 43);
+  CHECK(get(waiting) == 43, "the sender came last");
+}
+
+void check_mismatch(Directory& files) {
+  Ends ends(files, "mismatch");
+  put(ends.out, 1);
+  check_throws<Mismatch>([&] { ends.in.front(8, 7); }, "another size");
+  check_throws<Mismatch>([&] { ends.in.front(4, 8); }, "another step");
+  CHECK(get(ends.in) == 1, "it is still there for who expects it");
+  MessageSend send(nullptr, 3, 0, 0, ends.out);
+  CHECK(take_turns({&send}, 1), "a message is sent");
+  MessageReceive receive(nullptr, 4, ends.in);
+  check_throws<Mismatch>([&] { take_turns({&receive}, 1); }, "a message of another size");
+}
+
+/// A child takes one end and is gone.
+void check_lost(Directory& files) {
+  const auto bell = std::make_shared<Bell>(files, "bell");
+  const pid_t child = fork();
+  if (child == 0) {
+    Inlet inlet(files, "to the child", bell);
+    Outlet outlet(files, "from the child", bell);
+    put(outlet, 5);
+    _exit(0);
+  }
+  waitpid(child, nullptr, 0);
+  Outlet outlet(files, "to the child", bell);
+  Inlet inlet(files, "from the child", bell);
+  inlet.verify();
+  CHECK(get(inlet) == 5, "what it sent before it went");
+  check_throws<PeerLost>([&] { inlet.verify(); }, "nothing more will come");
+  outlet.verify();
+  for (int i = 0; i < kSlots; ++i) {
+    put(outlet, i);
+  }
+  check_throws<PeerLost>([&] { outlet.verify(); }, "nobody will take it");
+}
+
+void check_abort() {
+  const TemporaryDirectory path;
+  Directory files(path.path());
+  Ends ends(files, "abort");
+  bool aborted = false;
+  std::thread waiting([&] {
+    MessageReceive receive(nullptr, 1, ends.in);
+    try {
+      while (!drive(receive, *ends.bell, files)) {
+      }
+    } catch (const Aborted&) {
+      aborted = true;
+    }
+  });
+  Directory(path.path()).abort();
+  waiting.join();
+  CHECK(aborted, "an abort ends a wait");
+}
+
+void check_times(Directory& files) {
+  Ends ends(files, "times");
+  const std::int64_t start = now() + 3 * kMillisecond;
+  MessageSend send(nullptr, 3 * kSlotBytes, start, 3 * kMillisecond, ends.out);
+  while (!drive(send, *ends.bell, files)) {
+  }
+  for (int i = 1; i <= 3; ++i) {
+    const Slice slice = ends.in.front(kSlotBytes, mark(3 * kSlotBytes));
+    CHECK(slice.stamp >= start + i * kMillisecond, "no slice goes before its time");
+    ends.in.release();
+  }
+}
+
+void check_names() {
+  const Party m{Party::Role::kMember, 1}, a{Party::Role::kArc, 1};
+  const std::string odd = fifo_name("a/b c.%", m, a);
+  CHECK(odd.find('/') == std::string::npos && odd != fifo_name("a_b c.%", m, a), "any group has a file name of its own");
+  CHECK(fifo_name("g", m, a) != fifo_name("g", a, m), "each direction has a name");
+  const std::string x(1000, 'x');
+  CHECK(fifo_name(x + "1", m, a).size() < 250 && fifo_name(x + "1", m, a) != fifo_name(x + "2", m, a), "however long");
+}
+
+}  // namespace
+
+void test_fifo() {
+  const TemporaryDirectory path;
+  Directory files(path.path());
+  check_slots(files);
+  check_wrap(files);
+  check_attaching(files);
+  check_mismatch(files);
+  check_lost(files);
+  check_abort();
+  check_times(files);
+  check_names();
+}
+
+}  // namespace pruned::testing

@@ -1,0 +1,14 @@
+// The test groups of the program; each is a file.
+
+#pragma once
+
+namespace pruned::testing {
+
+void test_arithmetic();
+void test_fifo();
+void test_members();
+void test_arcs();
+void test_groups();
+void test_threads();
+
+}  // namespace pruned::testing
