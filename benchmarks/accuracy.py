@@ -1,10 +1,15 @@
-"""How far PRISM's predicted iteration is from the real one, for jobs whose compute is a timed sleep.
+"""How far PRISM's predicted iteration is from the real one.
 
-    python -m benchmarks.accuracy [--worlds 4,8] [--slots 1,2] [--runs 3] [JOB...]
+    python -m benchmarks.accuracy [--worlds 4,8] [--slots 1,2] [--runs 3] [--iterations N] [--json FILE] [NAME...]
+
+NAME is a job or a section: `sleeping`, jobs whose compute is a timed sleep (programs/sleeping.py), so that any number
+of ranks is real on a few cores; `what_if`, where one rank of the real job computes 1.4 times as long, and PRISM has the
+job without that and a variant with it; `real_compute`, the reference jobs of the tests, which want a core a rank.
 
 Real: torch.distributed over gloo, one process a rank, all at once on this machine; the median iteration of each run,
-and how far the runs' medians lie apart. Predicted: captured and calibrated on so many slots, replayed; communication
-over loopback is taken to be free. The error is against the median of the real runs.
+and how far the runs' medians lie apart. Predicted: captured and calibrated on so many slots, replayed with the costs
+that single operations have on this machine, measured first (benchmarks/loopback.py). The error is against the median
+of the real runs.
 """
 
 from __future__ import annotations
@@ -13,60 +18,173 @@ import argparse
 import re
 import statistics
 import tempfile
+from collections.abc import Sequence
+from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
-from prism.scenario import Calibrate, Network
+import msgspec
+
+from benchmarks.loopback import measure, table
+from prism.scenario import Calibrate, Network, Output, Slow, WhatIf, World
 from tests.gloo_reference import run_gloo
 from tests.running import predict, scenario
 
-PROGRAM = Path(__file__).parent / "programs" / "sleeping.py"
-JOBS = ("data_parallel", "pipeline", "interleaved", "experts", "two_dimensional", "variable", "straggler")
-ITERATIONS, WARMUP = 12, 2
+PROGRAMS = Path(__file__).parent / "programs"
+REFERENCE = Path(__file__).parents[1] / "tests" / "jobs"
+TIMEOUT_S = 500.0
 
 
-def real_iterations(job: str, world: int) -> list[float]:
-    """Milliseconds of each iteration after the warm-up, each from the last rank's end to the last rank's end."""
-    output = run_gloo(PROGRAM, (job, str(ITERATIONS)), world, timeout=300)
-    ends = []
-    for text in output:
-        times = [float(value) for value in re.findall(r"ITER ([\d.]+)", text)]
-        ends.append([sum(times[: k + 1]) for k in range(len(times))])
-    last = [max(rank[k] for rank in ends) for k in range(ITERATIONS)]
-    return [b - a for a, b in zip(last[WARMUP - 1 :], last[WARMUP:], strict=False)]
+class Section(NamedTuple):
+    """How long the jobs of a section run, and their first iterations that are left out."""
+
+    iterations: int
+    warmup: int
 
 
-def predicted(job: str, world: int, slots: int) -> float:
-    """Milliseconds of the predicted median iteration."""
+class Job(NamedTuple):
+    """A program, its arguments for real and under PRISM (N: the number of iterations), and the variant predicted."""
+
+    section: str
+    script: Path
+    real: str
+    captured: str
+    variant: WhatIf | None = None
+
+
+class Row(msgspec.Struct):
+    """One prediction against the real runs; times in ms, error and spread as fractions of `real_ms`."""
+
+    section: str
+    job: str
+    ranks: int
+    runs_ms: list[float]
+    real_ms: float
+    spread: float
+    slots: int
+    predicted_ms: float
+    error: float
+
+
+SECTIONS = {"sleeping": Section(12, 2), "what_if": Section(12, 2), "real_compute": Section(120, 20)}
+SLEEPING = (
+    "data_parallel", "variable", "pipeline", "zero_bubble", "interleaved", "breadth_first", "two_dimensional",
+    "experts",
+)  # fmt: skip
+SLOWED = "N 1 1.4"  # rank 1 computes 1.4 times as long
+SLOW = WhatIf(name="slow", slow=Slow(ranks=(1,), factor=1.4))
+
+
+def _jobs() -> dict[str, Job]:
+    script = PROGRAMS / "sleeping.py"
+    jobs = {name: Job("sleeping", script, f"{name} N", f"{name} N") for name in SLEEPING}
+    jobs["straggler"] = Job("sleeping", script, f"data_parallel {SLOWED}", f"data_parallel {SLOWED}")
+    for name in ("data_parallel", "pipeline"):
+        jobs[f"{name}+slow"] = Job("what_if", script, f"{name} {SLOWED}", f"{name} N", SLOW)
+    for name in ("ddp", "fsdp2", "tp", "pp", "moe", *(["hf"] if find_spec("transformers") else [])):
+        jobs[name] = Job("real_compute", REFERENCE / f"job_{name}.py", "N", "N")
+    return jobs
+
+
+JOBS = _jobs()
+
+
+def real_median(job: Job, world: int, section: Section) -> float:
+    """The median iteration of one real run in ms, each from the last rank's end to the last rank's end."""
+    args = job.real.replace("N", str(section.iterations)).split()
+    output = run_gloo(PROGRAMS / "marked.py", (str(job.script), *args), world, TIMEOUT_S)
+    marks = [[int(mark) for mark in re.findall(r"\d+", text.rpartition("MARKS")[2])] for text in output]
+    ends = [max(ranks) for ranks in zip(*marks, strict=True)]
+    median: float = statistics.median(b - a for a, b in pairwise(ends[section.warmup - 1 :])) / 1e6
+    return median
+
+
+def predicted(job: Job, world: int, slots: int, section: Section, costs: Path) -> float:
+    """The predicted median iteration in ms."""
     given = scenario(
-        PROGRAM, (job, str(ITERATIONS)), world, slots, calibrate=Calibrate(warmup=WARMUP), network=Network(model="none")
+        job.script,
+        tuple(job.captured.replace("N", str(section.iterations)).split()),
+        world,
+        slots,
+        calibrate=Calibrate(warmup=section.warmup),
+        network=Network(model="measured", table=str(costs)),
+        what_if=(job.variant,) if job.variant else (),
+        output=Output(formats=()),
     )
+    given = msgspec.structs.replace(given, world=World(size=world, ranks_per_node=world))
     with tempfile.TemporaryDirectory() as folder:
-        median = predict(given, Path(folder) / "out").result.iteration_ns_median
-    assert median is not None
+        result = predict(given, Path(folder) / "out").result
+    for warning in result.warnings:
+        print(f"  warning: {warning.summary}")
+    median = result.what_if[0].iteration_ns_median if job.variant else result.iteration_ns_median
+    assert median is not None, f"{job.script.name}: no iteration after {section.warmup} of warm-up"
     return median / 1e6
+
+
+def compare(name: str, world: int, slots: Sequence[int], runs: int, section: Section, costs: Path) -> list[Row]:
+    """Run a job for real, predict it from each number of slots, and print a line for each."""
+    job, rows = JOBS[name], []
+    medians = [real_median(job, world, section) for _ in range(runs)]
+    real = statistics.median(medians)
+    spread = (max(medians) - min(medians)) / real
+    for count in slots:
+        guess = predicted(job, world, count, section, costs)
+        rows.append(Row(job.section, name, world, medians, real, spread, count, guess, guess / real - 1))
+        told = f"{guess:8.2f} ms {100 * rows[-1].error:+7.2f} %"
+        print(f"{name:<18} {world:5} {real:8.2f} ms {100 * spread:5.2f} % {count:5} {told}", flush=True)
+    return rows
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """The mean and the worst error of each section and of all."""
+    lines = []
+    for section in [*dict.fromkeys(row.section for row in rows), "all"]:
+        errors = [abs(row.error) for row in rows if section in (row.section, "all")]
+        told = f"mean error {100 * statistics.mean(errors):.2f} %, worst {100 * max(errors):.2f} %"
+        lines.append(f"{section}: {len(errors)} predictions, {told}")
+    return "\n".join(lines)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    choices = [*SECTIONS, *JOBS]
+    parser.add_argument("jobs", nargs="*", default=["sleeping", "what_if"], help=", ".join(choices))
+    parser.add_argument("--worlds", type=_numbers, default=[4, 8], help="world sizes, separated by commas")
+    parser.add_argument("--slots", type=_numbers, default=[1, 2], help="slots to predict from, separated by commas")
+    parser.add_argument("--runs", type=int, default=3, help="real runs of each job")
+    parser.add_argument("--iterations", type=int, help="iterations of each run, warm-up included")
+    parser.add_argument("--json", type=Path, help="a file for all figures, and the costs used")
+    options = parser.parse_args()
+    unknown = [name for name in options.jobs if name not in choices]
+    if unknown:
+        parser.error(f"unknown: {', '.join(unknown)}; choose from {', '.join(choices)}")
+    return options
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in text.split(",")]
 
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("jobs", nargs="*", default=JOBS, help="jobs to run")
-    parser.add_argument("--worlds", default="4,8", help="world sizes, separated by commas")
-    parser.add_argument("--slots", default="1,2", help="slots to predict from, separated by commas")
-    parser.add_argument("--runs", type=int, default=3, help="real runs of each job")
-    options = parser.parse_args()
-    print(f"{'job':<16} {'ranks':>5} {'real':>10} {'spread':>7} {'slots':>5} {'predicted':>10} {'error':>8}")
-    errors = []
-    for job in options.jobs:
-        for world in map(int, options.worlds.split(",")):
-            medians = [statistics.median(real_iterations(job, world)) for _ in range(options.runs)]
-            real = statistics.median(medians)
-            spread = (max(medians) - min(medians)) / real
-            for slots in map(int, options.slots.split(",")):
-                guess = predicted(job, world, slots)
-                errors.append(abs(guess / real - 1))
-                told = f"{guess:7.2f} ms {100 * (guess / real - 1):+7.2f} %"
-                print(f"{job:<16} {world:5} {real:7.2f} ms {100 * spread:5.2f} % {slots:5} {told}", flush=True)
-    print(f"mean error {100 * statistics.mean(errors):.2f} %, worst {100 * max(errors):.2f} %")
+    options = _options()
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory() as folder:
+        costs = Path(folder) / "costs.csv"
+        measured = [cost for members in sorted({2, *options.worlds}) for cost in measure(members)]
+        costs.write_text(table(measured), encoding="utf-8")
+        print(f"{'job':<18} {'ranks':>5} {'real':>11} {'spread':>7} {'slots':>5} {'predicted':>11} {'error':>9}")
+        for name, job in JOBS.items():
+            if {name, job.section}.isdisjoint(options.jobs):
+                continue
+            section = SECTIONS[job.section]
+            section = section._replace(iterations=options.iterations or section.iterations)
+            for world in options.worlds:
+                rows += compare(name, world, options.slots, options.runs, section, costs)
+    print(summary(rows))
+    if options.json:
+        options.json.write_bytes(msgspec.json.encode({"rows": rows, "costs": [cost._asdict() for cost in measured]}))
 
 
 if __name__ == "__main__":

@@ -1,33 +1,33 @@
-"""Jobs whose compute is a timed sleep, so that any number of ranks is real on two cores.
+"""Jobs whose compute is a timed sleep, so that any number of ranks is real on a few cores.
 
-    sleeping.py JOB ITERATIONS
+    sleeping.py JOB ITERATIONS [RANK FACTOR]
 
-JOB: data_parallel (buckets reduced while the backward pass goes on), pipeline (1F1B with uneven stages), interleaved
-(two chunks a rank, GPipe order), experts (skewed routing), two_dimensional (pipeline x data parallel), variable
-(lengths that change from iteration to iteration), straggler (rank 1 is 1.4 times slower).
-Prints `ITER <milliseconds>` for every iteration on every rank.
+JOB: data_parallel (buckets reduced while the backward pass goes on), variable (the same with lengths that change from
+iteration to iteration), pipeline (1F1B), zero_bubble (ZB-H1), interleaved (1F1B, two chunks a rank), breadth_first
+(GPipe's order, two chunks a rank), two_dimensional (pipeline x data parallel), experts (skewed routing). All stages and
+ranks are uneven. RANK, if given, computes FACTOR times as long.
 """
 
 import sys
 import time
 
+import schedules
 import torch
 import torch.distributed as dist
 
 job, iterations = sys.argv[1], int(sys.argv[2])
+slow_rank, factor = (int(sys.argv[3]), float(sys.argv[4])) if len(sys.argv) > 3 else (-1, 1.0)
 dist.init_process_group("gloo")
 rank, world = dist.get_rank(), dist.get_world_size()
 parameter = torch.nn.Parameter(torch.zeros(1))
 optimizer = torch.optim.SGD([parameter], lr=0.0)  # its step ends an iteration
-MS = 1e-3
 
 
 def work(milliseconds):
-    time.sleep(milliseconds * MS)
+    time.sleep(1e-3 * milliseconds * (factor if rank == slow_rank else 1.0))
 
 
 def data_parallel(step, scale=1.0):
-    """Forward, then a backward whose buckets are reduced while it goes on."""
     work(40 * scale * (1 + 0.05 * (rank % 3)))
     handles = []
     for _ in range(4):
@@ -37,53 +37,49 @@ def data_parallel(step, scale=1.0):
         handle.wait()
 
 
-def one_f_one_b(step, stages, stage, peers, micro_batches=4):
-    """1F1B over `stages`; stage k takes 10 + 4k ms forward and twice that backward."""
-    forward, backward = 10 + 4 * (stage % 3), 20 + 8 * (stage % 3)
-    before = peers[stage - 1] if stage > 0 else None
-    after = peers[stage + 1] if stage < stages - 1 else None
-    pending = []
+def variable(step):
+    data_parallel(step, scale=0.6 + 0.2 * ((7 * rank + 3 * step) % 5))
 
-    def run_forward():
-        if before is not None:
-            dist.recv(torch.zeros(16), before)
-        work(forward)
-        if after is not None:
-            pending.append(dist.isend(torch.ones(16), after))
 
-    def run_backward():
-        if after is not None:
-            dist.recv(torch.zeros(16), after)
-        work(backward)
-        if before is not None:
-            pending.append(dist.isend(torch.ones(16), before))
-
-    warm = min(stages - stage - 1, micro_batches)
-    for _ in range(warm):
-        run_forward()
-    for _ in range(micro_batches - warm):
-        run_forward()
-        run_backward()
-    for _ in range(warm):
-        run_backward()
+def run(order, costs, peers=range(world), chunks=1):
+    """The tasks of one pipeline, whose r-th rank is peers[r], in their order; costs in ms by kind."""
+    stages, mine, pending = chunks * len(peers), peers.index(rank), []
+    for kind, chunk, _ in order:
+        stage = chunk * len(peers) + mine
+        direction = {"F": 1, "B": -1, "W": 0}[kind]
+        if direction and 0 <= stage - direction < stages:
+            dist.recv(torch.zeros(16), peers[(mine - direction) % len(peers)], tag="FB".index(kind))
+        work(costs[kind])
+        if direction and 0 <= stage + direction < stages:
+            after = peers[(mine + direction) % len(peers)]
+            pending.append(dist.isend(torch.ones(16), after, tag="FB".index(kind)))
     for handle in pending:
         handle.wait()
+
+
+def pipeline(step):
+    run(schedules.one_f_one_b(world, rank, 4), {"F": 10 + 4 * (rank % 3), "B": 20 + 8 * (rank % 3)})
+
+
+def zero_bubble(step):
+    each = 10 + 4 * (rank % 3)
+    run(schedules.zero_bubble(world, rank, 8), {"F": each, "B": each, "W": each})
 
 
 def interleaved(step):
-    """Two chunks of layers on each rank: the micro-batches go twice round the ranks, and twice back."""
-    pending = []
-    for direction, cost in ((1, 8 + 3 * (rank % 2)), (-1, 16 + 6 * (rank % 2))):
-        for chunk in range(2):
-            for _ in range(4):
-                hop = chunk * world + (rank if direction > 0 else world - 1 - rank)
-                if hop > 0:
-                    dist.recv(torch.zeros(16), (rank - direction) % world)
-                work(cost)
-                if hop < 2 * world - 1:
-                    pending.append(dist.isend(torch.ones(16), (rank + direction) % world))
-    for handle in pending:
-        handle.wait()
+    costs = {"F": 8 + 3 * (rank % 2), "B": 16 + 6 * (rank % 2)}
+    run(schedules.interleaved(world, rank, world, 2), costs, chunks=2)
+
+
+def breadth_first(step):
+    run(schedules.breadth_first(4, 2), {"F": 8 + 3 * (rank % 2), "B": 16 + 6 * (rank % 2)}, chunks=2)
+
+
+def two_dimensional(step):
+    stage, replica = rank // 2, rank % 2
+    order = schedules.one_f_one_b(world // 2, stage, 4)
+    run(order, {"F": 10 + 4 * (stage % 3), "B": 20 + 8 * (stage % 3)}, peers=range(replica, world, 2))
+    dist.all_reduce(torch.ones(64), group=replicas)
 
 
 def experts(step):
@@ -99,35 +95,13 @@ def experts(step):
         work(15)
 
 
-def pipeline(step):
-    one_f_one_b(step, world, rank, range(world))
-
-
-def two_dimensional(step):
-    one_f_one_b(step, world // 2, rank // 2, [2 * s + rank % 2 for s in range(world // 2)])
-    dist.all_reduce(torch.ones(64), group=replicas)
-
-
-def variable(step):
-    data_parallel(step, scale=0.6 + 0.2 * ((7 * rank + 3 * step) % 5))
-
-
-def straggler(step):
-    data_parallel(step, scale=1.4 if rank == 1 else 1.0)
-
-
 replicas = None
 if job == "two_dimensional":
     for stage in range(world // 2):
         group = dist.new_group([2 * stage, 2 * stage + 1])
         replicas = group if rank // 2 == stage else replicas
-run = globals()[job]
 dist.barrier()
-start = time.perf_counter()
 for step in range(iterations):
-    run(step)
+    globals()[job](step)
     optimizer.step()
-    now = time.perf_counter()
-    print(f"ITER {1e3 * (now - start):.3f}", flush=True)
-    start = now
 dist.destroy_process_group()

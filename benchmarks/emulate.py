@@ -1,0 +1,184 @@
+"""Hybrid emulation: how far it is from real runs and from replay, and what virtual ranks cost.
+
+    python -m benchmarks.emulate accuracy [--worlds 8,16] [--sandboxes 1,2] [--runs 3] [JOB...]
+    python -m benchmarks.emulate scale [--ranks 64,256,1024]
+    python -m benchmarks.emulate prefetch
+
+accuracy: jobs whose compute is a timed sleep, for real (torch.distributed over gloo), replayed, and emulated; the
+median iteration of each, with the costs that single operations have on this machine. scale: a pipeline of 4 stages
+times data parallel is captured with 2 replicas, its graph expanded, and 2 ranks emulated in the larger world, which is
+made of as many processes whatever its size. prefetch: the payloads of a job read ahead into pools of different sizes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import resource
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.accuracy import JOBS, PROGRAMS, SECTIONS, real_median
+from benchmarks.loopback import measure, table
+from prism.coordinator import Coordinator
+from prism.core.expansion import expand
+from prism.core.graph import Graph
+from prism.crew import Crew
+from prism.result import EmulationResult
+from prism.scenario import Calibrate, Emulate, Network, Output, Scenario, World
+from tests.running import scenario
+
+STAGES = ("capture", "calibrate", "replay", "emulate")
+SANDBOXES = {1: (1,), 2: (1, 2)}
+PIPELINE = 4
+
+
+def middle(emulation: EmulationResult) -> float:
+    """The median iteration of the sandbox ranks, in ms."""
+    return statistics.median(ns for rank in emulation.ranks for ns in rank.iteration_ns) / 1e6
+
+
+def accuracy(options: argparse.Namespace) -> None:
+    """Print real, replayed and emulated iterations of the sleeping jobs."""
+    heads = f"{'job':<18} {'ranks':>5} {'real':>11} {'spread':>7}"
+    print(f"{heads} {'sandbox':>7} {'replay':>8} {'emulated':>11} {'error':>8}")
+    section, errors = SECTIONS["sleeping"], []
+    with tempfile.TemporaryDirectory() as folder:
+        costs = Path(folder) / "costs.csv"
+        members = sorted({2, *options.worlds})
+        costs.write_text(table([cost for n in members for cost in measure(n)]), encoding="utf-8")
+        for name in options.jobs:
+            for world in options.worlds:
+                runs = [real_median(JOBS[name], world, section) for _ in range(options.runs)]
+                real = statistics.median(runs)
+                spread = (max(runs) - min(runs)) / real
+                for count in options.sandboxes:
+                    replay, emulated = asyncio.run(_emulated(name, world, SANDBOXES[count], costs))
+                    errors.append(abs(emulated / real - 1))
+                    print(
+                        f"{name:<18} {world:5} {real:8.2f} ms {spread:7.2%} {count:7} {replay / real - 1:+8.2%} "
+                        f"{emulated:8.2f} ms {emulated / real - 1:+8.2%}",
+                        flush=True,
+                    )
+    print(f"emulated: mean error {statistics.mean(errors):.2%}, worst {max(errors):.2%}")
+
+
+async def _emulated(name: str, world: int, sandbox: tuple[int, ...], costs: Path) -> tuple[float, float]:
+    """The median iteration of a job as replayed, and as emulated, in ms."""
+    section = SECTIONS["sleeping"]
+    given = scenario(
+        JOBS[name].script,
+        tuple(JOBS[name].captured.replace("N", str(section.iterations)).split()),
+        world,
+        stages=STAGES,
+        calibrate=Calibrate(warmup=section.warmup),
+        network=Network(model="measured", table=str(costs)),
+        emulate=Emulate(sandbox=sandbox),
+        output=Output(formats=()),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        async with Coordinator(given, Path(folder) / "out") as run:
+            graph = await run.calibrate(await run.capture())
+            replayed = run.replay(graph).iteration_ns_median
+            emulation = (await run.emulate(graph)).emulation
+    assert replayed is not None
+    assert emulation is not None
+    return replayed / 1e6, middle(emulation)
+
+
+def scale(options: argparse.Namespace) -> None:
+    """Print what emulating two ranks of larger and larger worlds takes."""
+    heads = f"{'ranks':>6} {'nodes':>10} {'groups':>6} {'ops':>6} {'stage':>8} {'memory':>9}"
+    print(f"{heads} {'replay':>10} {'emulated':>11} {'error':>8}")
+    asyncio.run(_scale(options.ranks))
+
+
+async def _scale(worlds: Sequence[int]) -> None:
+    script = PROGRAMS / "meshed.py"
+    given = scenario(
+        script, (str(PIPELINE), "6"), 2 * PIPELINE, network=Network(model="none"), output=Output(formats=())
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        async with Coordinator(given, Path(folder) / "small") as run:
+            small = await run.calibrate(await run.capture())
+        for world in worlds:
+            await _emulate_large(given, small, world, Path(folder) / str(world))
+
+
+async def _emulate_large(given: Scenario, small: Graph, world: int, out: Path) -> None:
+    """Emulate the first rank of the first two stages in a world of so many ranks, and print a row."""
+    graph = expand(small, {"stage": PIPELINE, "replica": 2}, "replica", world // PIPELINE)
+    emulate = Emulate(sandbox=(0, world // PIPELINE), contribution="replicas")
+    large = msgspec.structs.replace(given, world=World(size=world), emulate=emulate, stages=("emulate",))
+    async with Crew() as crew, Coordinator(large, out, crew=crew) as run:
+        start = time.monotonic()
+        emulation = (await run.emulate(graph)).emulation
+        wall = time.monotonic() - start
+    assert emulation is not None
+    assert emulation.error_vs_replay is not None
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    emulated = middle(emulation)
+    print(
+        f"{world:6} {len(graph.nodes):10,} {emulation.groups:6} {emulation.ops:6} {wall:6.1f} s {memory:5.2f} GiB "
+        f"{emulated / (1 + emulation.error_vs_replay):7.2f} ms {emulated:8.2f} ms {emulation.error_vs_replay:+8.2%}",
+        flush=True,
+    )
+
+
+def prefetch(options: argparse.Namespace) -> None:
+    """Print what becomes of payloads that are read ahead into pools of different sizes."""
+    print(f"{'pool':>10} {'hits':>6} {'misses':>6} {'stalls':>6} {'emulated':>11}")
+    asyncio.run(_prefetch())
+
+
+async def _prefetch() -> None:
+    reference = Path(__file__).parents[1] / "tests" / "jobs" / "job_pp.py"
+    with tempfile.TemporaryDirectory() as folder:
+        given = scenario(reference, ("12",), 4, stages=STAGES, emulate=Emulate(sandbox=(1,)), output=Output(formats=()))
+        async with Coordinator(given, Path(folder) / "out") as run:
+            graph = await run.calibrate(await run.capture())
+            largest = int(graph.ops["nbytes"].max())
+            for payloads in (1, 4, 1000):
+                run.scenario = msgspec.structs.replace(
+                    given, emulate=msgspec.structs.replace(given.emulate, pool=payloads * largest)
+                )
+                emulation = (await run.emulate(graph, sandbox=(1,))).emulation
+                assert emulation is not None
+                counts = emulation.prefetch
+                print(
+                    f"{payloads:>10} {counts.hits:6} {counts.misses:6} {counts.stalls:6} {middle(emulation):8.2f} ms",
+                    flush=True,
+                )
+
+
+def main() -> None:
+    """Print one of the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    tables = parser.add_subparsers(required=True)
+    one = tables.add_parser("accuracy")
+    one.add_argument("jobs", nargs="*", default=[n for n, job in JOBS.items() if job.section == "sleeping"])
+    one.add_argument("--worlds", type=_numbers, default=[8, 16])
+    one.add_argument("--sandboxes", type=_numbers, default=[1, 2], help="how many sandbox ranks: 1, 2")
+    one.add_argument("--runs", type=int, default=3)
+    one.set_defaults(show=accuracy)
+    two = tables.add_parser("scale")
+    two.add_argument("--ranks", type=_numbers, default=[64, 256, 1024])
+    two.set_defaults(show=scale)
+    tables.add_parser("prefetch").set_defaults(show=prefetch)
+    options = parser.parse_args()
+    print(f"{len(os.sched_getaffinity(0))} cores")
+    options.show(options)
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in text.split(",")]
+
+
+if __name__ == "__main__":
+    main()
