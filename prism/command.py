@@ -15,14 +15,15 @@ import uvloop
 from rich.console import Console
 
 from prism import __version__
-from prism.coordinator import Coordinator, Interrupted
+from prism.coordinator import Coordinator
 from prism.errors import PrismError, ProgramError, ScenarioError
 from prism.progress import observer
+from prism.run import Interrupted
 from prism.scenario import Scenario
 from prism.summary import print_summary
 
 OK, RUN_FAILED, INTERRUPTED = 0, 4, 130
-NOT_YET = {"--init": "init", "--sandbox": "sandbox", "--attach": "attach", "--serve": "serve", "--explain": "explain"}
+NOT_YET = {"--init": "init", "--serve": "serve", "--explain": "explain"}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -63,6 +64,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path, metavar="DIR", help="output folder (default: runs/<name>)")
     parser.add_argument("--resume", action="store_true", help="use finished stages of the output folder again")
     parser.add_argument("--json", action="store_true", help="print result.json instead of the summary")
+    parser.add_argument("--sandbox", metavar="RANK,...", help="sandbox ranks instead of the scenario's")
+    parser.add_argument("--attach", action="store_true", help="let the sandbox ranks wait for a debugger")
     loudness = parser.add_mutually_exclusive_group()
     loudness.add_argument("-q", "--quiet", action="store_true", help="no progress")
     loudness.add_argument("-v", "--verbose", action="store_true", help="tracebacks of internal errors")
@@ -82,7 +85,13 @@ def _scenario(options: argparse.Namespace) -> Scenario:
     overrides = list(options.set)
     if options.stages is not None:
         overrides.append(f"stages=[{options.stages}]")
-    return Scenario.load(options.scenario, overrides)
+    if options.sandbox is not None:
+        overrides.append(f"emulate.sandbox=[{options.sandbox}]")
+    scenario = Scenario.load(options.scenario, overrides)
+    for flag, given in (("--sandbox", options.sandbox), ("--attach", options.attach)):
+        if given and "emulate" not in scenario.stages:
+            raise ScenarioError(f"command line: {flag}: emulate is not among the stages; add it with --stages")
+    return scenario
 
 
 async def _run(scenario: Scenario, options: argparse.Namespace) -> int:
@@ -90,7 +99,7 @@ async def _run(scenario: Scenario, options: argparse.Namespace) -> int:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, run.interrupt)
-        code = await _stages(run, scenario)
+        code = await _stages(run, scenario, options.attach)
     if options.json:
         sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(run.result), indent=2) + b"\n")
     else:
@@ -98,7 +107,7 @@ async def _run(scenario: Scenario, options: argparse.Namespace) -> int:
     return code
 
 
-async def _stages(run: Coordinator, scenario: Scenario) -> int:
+async def _stages(run: Coordinator, scenario: Scenario, attach: bool) -> int:
     """Run the scenario's stages in their order; returns the exit code."""
     try:
         graph = None
@@ -108,6 +117,8 @@ async def _stages(run: Coordinator, scenario: Scenario) -> int:
             graph = await run.calibrate(graph if graph is not None else run.load_graph("capture"))
         if "replay" in scenario.stages:
             run.replay(graph if graph is not None else run.load_graph("calibrate"))
+        if "emulate" in scenario.stages:
+            await run.emulate(graph if graph is not None else run.load_graph("calibrate"), attach=attach)
     except Interrupted:
         return INTERRUPTED
     except ProgramError as error:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import re
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
@@ -20,9 +17,9 @@ from prism.net.channel import Codec, Hub
 from prism.net.keys import make_keys
 from prism.net.launch import launch_local
 from prism.net.messages import Broken, FromCoordinator, FromWorker, Goodbye, Hello, Order, Prepared, Report, Setup
+from prism.net.scratch import make_scratch, remove_scratch
 from prism.net.zeromq import ZmqListener
 
-SHARED_MEMORY = Path("/dev/shm")
 GOODBYE_S = 2.0
 """How long a worker has to end its ranks and itself; then it is killed."""
 NAME = "worker-0"
@@ -32,9 +29,7 @@ class Crew:
     """An async context manager: inside, one worker is connected; `scratch` is a private directory in memory."""
 
     def __init__(self) -> None:
-        parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else Path(tempfile.gettempdir())
-        _sweep(parent)
-        self.scratch = Path(tempfile.mkdtemp(prefix=f"prism-{os.getpid()}-", dir=parent))  # mode 0700
+        self.scratch = make_scratch()
         self._inputs = self.scratch / "inputs"
         self._process: asyncio.subprocess.Process | None = None
         self._hub: Hub[FromWorker, FromCoordinator] | None = None
@@ -69,13 +64,20 @@ class Crew:
             if self._hub is not None:
                 await self._hub.close()
         finally:
-            shutil.rmtree(self.scratch, ignore_errors=True)
+            remove_scratch(self.scratch)
 
     async def prepare(self, setup: Setup) -> None:
         """Set the worker up for a stage; raises ProgramError if what the scenario preloads cannot be imported."""
         self._clear()
         self._tell(msgspec.structs.replace(setup, scratch=str(self._inputs)))
         await self._expect(Prepared)
+
+    def room(self, name: str) -> Path:
+        """A fresh private directory in memory for what the processes of a stage share."""
+        path = self.scratch / name
+        shutil.rmtree(path, ignore_errors=True)
+        path.mkdir(mode=0o700)
+        return path
 
     def order(self, instructions: Sequence[AnyInstruction]) -> None:
         """Pass instructions on."""
@@ -124,12 +126,3 @@ class Crew:
         except TimeoutError:
             process.kill()
             await process.wait()
-
-
-def _sweep(parent: Path) -> None:
-    """Take away what runs that were killed have left in memory."""
-    for leftover in parent.glob("prism-*"):
-        owner = re.fullmatch(r"prism-(\d+)-\w+", leftover.name)
-        with contextlib.suppress(FileNotFoundError):  # another run may be sweeping too
-            if owner is not None and not Path("/proc", owner[1]).exists() and leftover.stat().st_uid == os.geteuid():
-                shutil.rmtree(leftover, ignore_errors=True)

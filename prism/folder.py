@@ -12,9 +12,10 @@ import msgspec
 from prism import trace
 from prism.core.diagnosis import Warning
 from prism.core.graph import Graph
+from prism.core.kept import EVERYTHING, Kept, PayloadCount
 from prism.core.record import RankRecord
 from prism.errors import ScenarioError
-from prism.result import RankResult
+from prism.result import CalibrationResult, EmulationResult, RankResult, Result
 from prism.scenario import STAGES, Scenario
 
 
@@ -24,6 +25,36 @@ class Captured(msgspec.Struct, kw_only=True):
     switches: int
     ranks: list[RankResult]
     warnings: list[Warning] = []
+    kept: Kept = EVERYTHING
+    payloads: PayloadCount | None = None
+
+    @classmethod
+    def of(cls, result: Result, kept: Kept) -> Captured:
+        """What a result has of the capture that it comes from."""
+        return cls(
+            switches=result.switches,
+            ranks=result.ranks,
+            warnings=list(result.warnings),
+            kept=kept,
+            payloads=result.payloads,
+        )
+
+    def into(self, result: Result) -> None:
+        """Write it into a result."""
+        result.switches, result.ranks, result.payloads = self.switches, self.ranks, self.payloads
+        result.warnings = list(self.warnings)
+
+
+class Calibrated(msgspec.Struct, kw_only=True):
+    """What calibration found besides the durations."""
+
+    calibration: CalibrationResult
+    warnings: list[Warning] = []
+
+    def into(self, result: Result) -> None:
+        """Write it into a result."""
+        result.calibration = self.calibration
+        result.warnings = [*result.warnings, *self.warnings]
 
 
 class Done(msgspec.Struct, kw_only=True):
@@ -38,6 +69,17 @@ class Progress(msgspec.Struct, kw_only=True):
 
     stages: dict[str, Done] = {}
     captured: Captured | None = None
+    calibrated: Calibrated | None = None
+    emulated: EmulationResult | None = None
+
+    def require_kept(self, kept: Kept) -> None:
+        """Raise ScenarioError if the capture did not keep what an emulation needs."""
+        if self.captured is None or not self.captured.kept.covers(kept):
+            raise ScenarioError(
+                f"emulate: the capture kept nothing that stands for the ranks outside the sandbox {list(kept.sandbox)} "
+                f"with contribution {kept.contribution}; put emulate among the stages and capture again, or choose the "
+                "contribution zeros or replicas"
+            )
 
 
 class Folder:
@@ -73,6 +115,11 @@ class Folder:
         with contextlib.suppress(OSError):
             self.path.rmdir()
 
+    def receive(self) -> None:
+        """Make the folders that the ranks of a stage write into, where they are not there."""
+        for folder in (self.logs, self.payloads):
+            folder.mkdir(exist_ok=True)
+
     def clear_capture(self) -> None:
         """Take away what an unfinished capture left, and what came of it."""
         self._progress.unlink(missing_ok=True)  # first: what it tells of is about to go
@@ -84,14 +131,15 @@ class Folder:
         for path in (self.graph, self.timeline, self.report, self.result):
             path.unlink(missing_ok=True)
 
-    def progress(self, digests: dict[str, str]) -> Progress:
-        """What was done before, of the same things: stages whose digests differ are not."""
+    def progress(self, digests: dict[str, str], kept: Kept) -> Progress:
+        """What was done before, of the same things: no stages whose digests differ, no capture that lacks of `kept`."""
         try:
             progress = msgspec.json.decode(self._progress.read_bytes(), type=Progress)
         except (OSError, msgspec.DecodeError):
             return Progress()
         progress.stages = {name: done for name, done in progress.stages.items() if done.digest == digests[name]}
-        return progress if "capture" in progress.stages else Progress()
+        has_kept = progress.captured is not None and progress.captured.kept.covers(kept)
+        return progress if has_kept and "capture" in progress.stages else Progress()
 
     def save_progress(self, progress: Progress) -> None:
         """Note what is done; readers see the old file or the new one, never half of it."""

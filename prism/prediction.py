@@ -14,7 +14,7 @@ from prism.core.graph import Graph, Timeline
 from prism.core.replay import evaluate, make_plan
 from prism.result import PathStep, RankResult, Result, StragglerResult, WhatIfResult
 from prism.scenario import LinkChange, Scenario, WhatIf
-from prism.variants import middle, run_variants
+from prism.variants import Job, middle, run_variants
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def predict(graph: Graph, scenario: Scenario, variants: Sequence[WhatIf]) -> Pre
     results: list[WhatIfResult] = []
     notes = base.notes
     if median is not None:
-        results, more = run_variants(plan, graph, scenario, variants, base, median)
+        results, more = run_variants(Job(graph, plan, base), scenario, variants, median)
         notes = notes + more
     warnings = [Warning(kind="extrapolated", summary=note) for note in dict.fromkeys(notes)]
     return Prediction(timeline, analysis, late, results, [*warnings, *_doubts(analysis, scenario, variants)])
@@ -85,10 +85,11 @@ def _doubts(analysis: Analysis, scenario: Scenario, variants: Sequence[WhatIf]) 
         yield Warning(
             kind="unequal_iterations", summary=f"some ranks ended {fewest} iterations and others {most}", ranks=ranks
         )
-    idle = [v.name for v in variants if v.network.inter_node != LinkChange()] if scenario.world.nodes == 1 else []
+    changing = [variant for variant in variants if variant.network.inter_node != LinkChange()]
+    idle = [variant.name for variant in changing if variant.world(scenario.world).nodes == 1]
     if idle:
         yield Warning(
             kind="no_effect",
-            summary=f"{', '.join(idle)}: inter_node changes nothing, for all {scenario.world.size} ranks are on one "
-            f"node (world.ranks_per_node is {scenario.world.ranks_per_node})",
+            summary=f"{', '.join(idle)}: inter_node changes nothing, for all ranks are on one node "
+            f"(world.ranks_per_node is {scenario.world.ranks_per_node})",
         )

@@ -27,6 +27,9 @@ class Observer(Protocol):
     def watch(self, world: World) -> None:
         """Where the ranks stand now."""
 
+    def say(self, text: str) -> None:
+        """Somebody has to act on this."""
+
     def end(self, stage: str, status: str, wall_s: float) -> None:
         """A stage has ended: ok, failed or interrupted."""
 
@@ -37,6 +40,7 @@ class Silent:
     def begin(self, stage: str) -> None: ...
     def step(self, done: int, total: int) -> None: ...
     def watch(self, world: World) -> None: ...
+    def say(self, text: str) -> None: ...
     def end(self, stage: str, status: str, wall_s: float) -> None: ...
 
 
@@ -59,6 +63,9 @@ class Plain:
         if time.monotonic() - self._told >= PLAIN_S:
             self._told = time.monotonic()
             self._say(f"    {self._part}{_ranks(world)}")
+
+    def say(self, text: str) -> None:
+        self._say(text)
 
     def end(self, stage: str, status: str, wall_s: float) -> None:
         self._say(f"{stage} {status} ({wall_s:.1f} s)")
@@ -89,6 +96,9 @@ class Live:
         done, total = self._part
         share = world.ended / len(world.ranks)
         self._progress.update(self._task, completed=(done + share) / total, ranks=_ranks(world))
+
+    def say(self, text: str) -> None:
+        self._progress.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def end(self, stage: str, status: str, wall_s: float) -> None:
         completed = {"completed": 1.0} if status == "ok" else {}

@@ -9,6 +9,8 @@ import msgspec
 
 from prism.core.diagnosis import Diagnosis, Warning
 from prism.core.events import PeakBreakdown
+from prism.core.kept import PayloadCount
+from prism.core.ranks import Rank
 
 Status = Literal["ok", "failed", "partial"]
 
@@ -40,6 +42,40 @@ class RankResult(msgspec.Struct, kw_only=True):
     wait_ns: int | None = None
     iterations: int = 0
 
+    @classmethod
+    def of(cls, rank: Rank) -> RankResult:
+        """What a world saw of the rank."""
+        return cls(
+            rank=rank.rank,
+            exit=rank.code,
+            cut=rank.cut,
+            peak_bytes=rank.peak_bytes,
+            peak_breakdown=rank.peak_breakdown,
+            iterations=rank.iterations,
+        )
+
+
+class Spread(msgspec.Struct):
+    """How far segments spread between iterations (interquartile range over median), at shares of the compute time."""
+
+    p50: float
+    p95: float
+    p99: float
+
+
+class CalibrationResult(msgspec.Struct, kw_only=True):
+    """How sure the durations are: what was measured, and how far it spreads (null: no segment was measured twice).
+
+    difference: by how much ranks that share a measurement differed, at most; null if none share.
+    """
+
+    measured_ranks: list[int]
+    segments: int
+    samples: int
+    outliers: int
+    spread: Spread | None
+    difference: float | None
+
 
 class StalledRank(msgspec.Struct, kw_only=True):
     """A rank that waits for ever once another has stopped: since when, and for which op on which group."""
@@ -70,6 +106,38 @@ class WhatIfResult(msgspec.Struct, kw_only=True):
     stalled: list[StalledRank] = []
 
 
+class EmulatedRank(msgspec.Struct, kw_only=True):
+    """One sandbox rank: its iterations in wall time, warm-up left out, and its peak memory."""
+
+    rank: int
+    iteration_ns: list[int]
+    peak_bytes: int | None = None
+
+
+class PrefetchResult(msgspec.Struct, kw_only=True):
+    """Payloads that were there when they were needed, that were not even begun, and that were still being read."""
+
+    hits: int
+    misses: int
+    stalls: int
+
+
+class EmulationResult(msgspec.Struct, kw_only=True):
+    """What the sandbox ranks did in wall time among virtual ranks.
+
+    error_vs_replay: median over sandbox ranks of (emulated - replay) / replay, signed. groups, ops: those that exist,
+    because they touch the sandbox.
+    """
+
+    sandbox: list[int]
+    ranks: list[EmulatedRank]
+    error_vs_replay: float | None
+    contribution: str
+    groups: int
+    ops: int
+    prefetch: PrefetchResult
+
+
 class Result(msgspec.Struct, kw_only=True):
     """result.json; times are integer nanoseconds, sizes bytes."""
 
@@ -81,6 +149,8 @@ class Result(msgspec.Struct, kw_only=True):
     nodes: int = 0
     ops: int = 0
     switches: int = 0
+    payloads: PayloadCount | None = None
+    calibration: CalibrationResult | None = None
     iteration_ns: list[int] | None = None
     iteration_ns_median: int | None = None
     bubble_fraction: float | None = None
@@ -88,7 +158,7 @@ class Result(msgspec.Struct, kw_only=True):
     ranks: list[RankResult] = []
     stragglers: list[StragglerResult] = []
     what_if: list[WhatIfResult] = []
-    emulation: None = None
+    emulation: EmulationResult | None = None
     diagnosis: Diagnosis | None = None
     warnings: list[Warning] = []
 

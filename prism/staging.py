@@ -5,16 +5,21 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
+import msgspec
+
+from prism.core.contribution import REDUCING
 from prism.core.diagnosis import Warning
+from prism.core.kept import Kept, PayloadCount
 from prism.errors import RunError
 from prism.folder import Folder
-from prism.net.messages import Misfortune, Program, Setup
-from prism.scenario import Fault, Scenario
+from prism.net.messages import Emulating, Misfortune, Program, Setup
+from prism.scenario import STAGES, Fault, Scenario
 
 
-def stage_setup(scenario: Scenario, folder: Folder, stage: str) -> Setup:
-    """What workers and ranks need to know of a stage; paths are absolute."""
+def stage_setup(scenario: Scenario, folder: Folder, stage: str, iterations: int) -> Setup:
+    """What workers and ranks need to know of a stage; ranks end after so many iterations, with 0 when they like."""
     program = scenario.program
     return Setup(
         program=Program(
@@ -31,12 +36,56 @@ def stage_setup(scenario: Scenario, folder: Folder, stage: str) -> Setup:
         present_as=scenario.devices.present_as or "",
         payloads=str(folder.payloads.resolve()),
         logs=str(folder.logs.resolve()),
-        iterations=scenario.capture.iterations or 0,
+        iterations=iterations,
         stage=stage,
         answered=stage == "calibrate",
+        kept=kept(scenario),
         faults=tuple(_misfortune(fault) for fault in scenario.faults),
         memory=scenario.devices.memory or 0,
     )
+
+
+def emulation_setup(scenario: Scenario, folder: Folder, room: Path, recorded: bool, attach: bool) -> Setup:
+    """The same for an emulation, whose processes share the directory `room`."""
+    emulate = scenario.emulate
+    setup = stage_setup(scenario, folder, "emulate", emulate.iterations or scenario.capture.iterations or 0)
+    program = setup.program
+    if emulate.program is not None:
+        script = str((scenario.base / emulate.program).resolve())
+        program = msgspec.structs.replace(program, script=script, module="")
+    shared = Emulating(
+        directory=str(room), sandbox=tuple(sorted(emulate.sandbox)), pool=emulate.pool, recorded=recorded, attach=attach
+    )
+    return msgspec.structs.replace(setup, program=program, emulation=shared)
+
+
+def with_sandbox(scenario: Scenario, sandbox: Sequence[int] | None) -> Scenario:
+    """The scenario with other sandbox ranks, None keeps its own; raises ScenarioError on a rank that is not there."""
+    if sandbox is None:
+        return scenario
+    emulate = msgspec.structs.replace(scenario.emulate, sandbox=tuple(sandbox))
+    stages = tuple(stage for stage in STAGES if stage in (*scenario.stages, "emulate"))
+    return msgspec.structs.replace(scenario, emulate=emulate, stages=stages)
+
+
+def paced(scenario: Scenario, ranks: Sequence[int]) -> Scenario:
+    """The scenario with a slice in the sandbox, to be timed there; what the others put in does not matter."""
+    emulate = msgspec.structs.replace(
+        scenario.emulate,
+        sandbox=tuple(ranks),
+        contribution="zeros",
+        iterations=scenario.calibrate.iterations,
+        program=None,
+    )
+    return msgspec.structs.replace(scenario, emulate=emulate)
+
+
+def kept(scenario: Scenario) -> Kept:
+    """What the record of a capture has to keep, for an emulation too if there is to be one."""
+    payloads, emulate = scenario.capture.payloads, scenario.emulate
+    if "emulate" not in scenario.stages or emulate.contribution not in REDUCING:
+        return Kept(payloads=payloads)
+    return Kept(payloads=payloads, sandbox=tuple(sorted(emulate.sandbox)), contribution=emulate.contribution)
 
 
 def _misfortune(fault: Fault) -> Misfortune:
@@ -74,3 +123,14 @@ def crowded(slices: Sequence[Sequence[int]]) -> list[Warning]:
         return []
     text = f"{most} ranks were timed at once on {cores} cores, and slowed each other down; set devices.slots to {cores}"
     return [Warning(kind="crowded", summary=text)]
+
+
+def synthesised(count: PayloadCount | None, payloads: str) -> list[Warning]:
+    """A warning if results were made up because the record does not hold them."""
+    if count is None or not count.synthesised_ops:
+        return []
+    text = (
+        f"capture.payloads is {payloads}, so the results of {count.synthesised_ops} operations were made up: losses "
+        "and other numbers in the logs of calibration are not real"
+    )
+    return [Warning(kind="synthesised", summary=text)]

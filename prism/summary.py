@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from statistics import median
 
 from rich.console import Console
 from rich.table import Table
@@ -10,7 +11,7 @@ from rich.table import Table
 from prism.core.diagnosis import Diagnosis
 from prism.folder import Folder
 from prism.report.units import percent, rank_ranges, size, time
-from prism.result import RankResult, Result, WhatIfResult
+from prism.result import CalibrationResult, EmulationResult, RankResult, Result, WhatIfResult
 
 MOST_RANKS = 16
 """More ranks than this are told by the report only."""
@@ -26,6 +27,8 @@ def print_summary(result: Result, folder: Folder, console: Console) -> None:
     if result.diagnosis is not None:
         for line in _diagnosis(result.diagnosis):
             say(line)
+    if result.calibration is not None:
+        say(f"  calibrated {_calibration(result.calibration, result.world_size)}")
     if result.iteration_ns_median is not None:
         say(f"  iteration  {time(result.iteration_ns_median)} (median of {len(result.iteration_ns or [])})")
         say(f"  bubble     {percent(result.bubble_fraction or 0)} of all rank time is spent waiting for other ranks")
@@ -33,6 +36,9 @@ def print_summary(result: Result, folder: Folder, console: Console) -> None:
         console.print(_ranks(result.ranks))
     if result.what_if:
         console.print(_what_if(result))
+    if result.emulation is not None:
+        for line in _emulation(result.emulation):
+            say(line)
     for warning in result.warnings:
         say(f"  warning: {warning.summary}")
     say(f"  result     {folder.result}")
@@ -57,6 +63,20 @@ def _diagnosis(diagnosis: Diagnosis) -> Iterator[str]:
         yield f"  cycle: ranks {rank_ranges(diagnosis.cycle)} wait for each other"
 
 
+def _calibration(found: CalibrationResult, world_size: int) -> str:
+    """How much was measured, and how sure it is."""
+    ranks = f"{len(found.measured_ranks):,} of {world_size:,} ranks"
+    if not found.segments:
+        return f"{ranks}, no iteration after the warm-up"
+    iterations = f"{found.samples / found.segments:.1f}".removesuffix(".0")  # fewer of some, where not all are alike
+    told = [ranks, f"{found.segments:,} segments x {iterations} iterations"]
+    if found.spread is not None:
+        told.append(f"spread {percent(found.spread.p50)} (median)")
+    if found.difference is not None:
+        told.append(f"ranks that share differ by {percent(found.difference)}")
+    return ", ".join([*told, f"{found.outliers:,} outlier{'' if found.outliers == 1 else 's'}"])
+
+
 def _ranks(ranks: list[RankResult]) -> Table:
     table = Table("rank", "compute", "communication", "wait", "peak memory", box=None, pad_edge=False, padding=(0, 2))
     for column in table.columns:
@@ -65,6 +85,19 @@ def _ranks(ranks: list[RankResult]) -> Table:
         times = ("-" if ns is None else time(ns) for ns in (rank.compute_ns, rank.comm_ns, rank.wait_ns))
         table.add_row(str(rank.rank), *times, "-" if rank.peak_bytes is None else size(rank.peak_bytes))
     return table
+
+
+def _emulation(emulation: EmulationResult) -> Iterator[str]:
+    for rank in emulation.ranks[:MOST_RANKS]:
+        if rank.iteration_ns:
+            iteration = time(round(median(rank.iteration_ns)))
+            yield f"  emulated   rank {rank.rank}: {iteration} (median of {len(rank.iteration_ns)})"
+    if emulation.error_vs_replay is not None:
+        prefetch = emulation.prefetch
+        yield (
+            f"             {emulation.error_vs_replay:+.2%} against replay; {emulation.groups} groups, {emulation.ops} "
+            f"operations; payloads: {prefetch.hits} read ahead, {prefetch.misses} late, {prefetch.stalls} waited for"
+        )
 
 
 def _what_if(result: Result) -> Table:

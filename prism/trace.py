@@ -28,7 +28,7 @@ def read(path: Path) -> Trace:
 
 
 def write(path: Path, graph: Graph, scenario: str = "") -> None:
-    """Write a graph, with the digest of its scenario; the file appears whole, or stays as it was."""
+    """Write a graph, with the digest of its scenario; the file appears whole, or stays as it was, even in a crash."""
     part = path.with_name(path.name + ".part")
     try:
         with part.open("wb") as file:

@@ -2,6 +2,7 @@
 
 Most variants change durations and costs only; they are replayed in blocks, a leading axis of `evaluate`. What depends
 on the schedule (shared links, a slow rank by the clock, a rank that stops) is run one by one by the event queue.
+Variants that change the graph itself, and change it alike, have a graph and a plan of their own (prism/changes.py).
 """
 
 from __future__ import annotations
@@ -12,19 +13,29 @@ from typing import NamedTuple
 
 import numpy as np
 
+from prism.changes import changed_graph, changes
 from prism.communication import Communication, communication
 from prism.core.analysis import iteration_ends
 from prism.core.engine import NEVER, Outcome, Stop, simulate
-from prism.core.graph import Graph, Int64, NodeKind, OpKind, Timeline
-from prism.core.replay import Plan, evaluate, jitter, slow
+from prism.core.graph import Graph, Int64, InvalidGraph, NodeKind, OpKind, Timeline
+from prism.core.replay import Plan, evaluate, jitter, make_plan, slow
 from prism.core.throttle import Throttle
 from prism.result import StalledRank, WhatIfResult
 from prism.scenario import Scenario, WhatIf
+from prism.scenario.flaw import Flaw, Path
 
 BLOCK = 1 << 22
 """Nodes of all replays of a block together: some 32 MiB a column."""
 
 PERCENTILES = (5, 50, 95, 99)
+
+
+class Job(NamedTuple):
+    """What is replayed: a graph, its plan, and what the scenario's network makes of it."""
+
+    graph: Graph
+    plan: Plan
+    network: Communication
 
 
 class _Replay(NamedTuple):
@@ -36,24 +47,57 @@ class _Replay(NamedTuple):
 
 
 def run_variants(
-    plan: Plan, graph: Graph, scenario: Scenario, variants: Sequence[WhatIf], network: Communication, base: int
+    job: Job, scenario: Scenario, variants: Sequence[WhatIf], base: int
 ) -> tuple[list[WhatIfResult], list[str]]:
-    """The result of each variant, and what measured tables leave open; network and base are the prediction's own."""
-    warmup, notes = scenario.calibrate.warmup, list[str]()
+    """The result of each variant, and what measured tables leave open; job and base are the prediction's own.
+
+    Raises ScenarioError where the graph does not allow what a variant changes of it.
+    """
+    results: dict[int, WhatIfResult] = {}
+    notes = list[str]()
+    alike: dict[bytes, list[int]] = {}
+    for index, variant in enumerate(variants):
+        alike.setdefault(changes(variant), []).append(index)
+    for indices in alike.values():
+        chosen = [variants[index] for index in indices]
+        found, more = _run(_changed(job, scenario, indices[0], chosen[0]), scenario, chosen, base)
+        results |= zip(indices, found, strict=True)
+        notes += more
+    return [results[index] for index in range(len(variants))], notes
+
+
+def _changed(job: Job, scenario: Scenario, index: int, variant: WhatIf) -> Job:
+    """The job with the changes of the variant at this index to its graph."""
+    path: Path = ("what_if", index)
+    place = scenario.path or "scenario"
+    try:
+        graph = changed_graph(job.graph, variant)
+        if graph is job.graph:
+            return job
+        return Job(graph, make_plan(graph), communication(graph, scenario, scenario.network))
+    except Flaw as flaw:
+        raise Flaw((*path, *flaw.path), f"{variant.name}: {flaw.what}", place) from None
+    except InvalidGraph as error:
+        raise Flaw(path, f"{variant.name}: with its changes {error}", place) from None
+
+
+def _run(job: Job, scenario: Scenario, variants: Sequence[WhatIf], base: int) -> tuple[list[WhatIfResult], list[str]]:
+    """The results of variants that have this job's graph."""
+    warmup, notes = scenario.calibrate.warmup, list(job.network.notes)
     times: list[list[int]] = [[] for _ in variants]
     stalled: list[list[StalledRank]] = [[] for _ in variants]
     block: list[_Replay] = []
-    for replay in _replays(graph, scenario, variants, network, notes):
+    for replay in _replays(job, scenario, variants, notes):
         variant = variants[replay.variant]
         if _depends_on_the_schedule(replay, variant):
-            outcome = _simulate(graph, replay, variant)
-            times[replay.variant] += iteration_times(graph, outcome.timeline, warmup)
-            stalled[replay.variant] += _stalled(graph, outcome)
+            outcome = _simulate(job.graph, replay, variant)
+            times[replay.variant] += iteration_times(job.graph, outcome.timeline, warmup)
+            stalled[replay.variant] += _stalled(job.graph, outcome)
             continue
         block.append(replay)
-        if len(block) * len(graph.nodes) >= BLOCK:
-            _evaluate(plan, graph, block, times, warmup)
-    _evaluate(plan, graph, block, times, warmup)
+        if len(block) * len(job.graph.nodes) >= BLOCK:
+            _evaluate(job, block, times, warmup)
+    _evaluate(job, block, times, warmup)
     return [_result(*row, base) for row in zip(variants, times, stalled, strict=True)], notes
 
 
@@ -76,15 +120,13 @@ def middle(values: Sequence[int]) -> int | None:
     return (round(median(values)) or None) if values else None
 
 
-def _replays(
-    graph: Graph, scenario: Scenario, variants: Sequence[WhatIf], network: Communication, notes: list[str]
-) -> Iterator[_Replay]:
+def _replays(job: Job, scenario: Scenario, variants: Sequence[WhatIf], notes: list[str]) -> Iterator[_Replay]:
     for index, variant in enumerate(variants):
-        block, chosen = variant.network.applied(scenario.network), network
+        block, chosen = variant.network.applied(scenario.network), job.network
         if block != scenario.network:
-            chosen = communication(graph, scenario, block)
+            chosen = communication(job.graph, scenario, block)
             notes += chosen.notes
-        for durations in _durations(graph, variant):
+        for durations in _durations(job.graph, variant):
             yield _Replay(index, durations, chosen)
 
 
@@ -102,17 +144,17 @@ def _durations(graph: Graph, variant: WhatIf) -> Iterator[Int64]:
         yield jitter(durations, variant.jitter.sigma, variant.jitter.seed, draw)
 
 
-def _evaluate(plan: Plan, graph: Graph, block: list[_Replay], times: list[list[int]], warmup: int) -> None:
+def _evaluate(job: Job, block: list[_Replay], times: list[list[int]], warmup: int) -> None:
     """Replay a block at one stroke, note the iterations, and empty it."""
     if not block:
         return
     durations = np.stack([replay.durations for replay in block])
     costs = np.stack([replay.communication.costs.total for replay in block])
-    timeline = evaluate(plan, durations, costs)
+    timeline = evaluate(job.plan, durations, costs)
     columns = (timeline.node_start, timeline.node_end, timeline.op_start, timeline.op_end)
     for row, replay in enumerate(block):
         one = Timeline(*(column[row] for column in columns))
-        times[replay.variant] += iteration_times(graph, one, warmup)
+        times[replay.variant] += iteration_times(job.graph, one, warmup)
     block.clear()
 
 

@@ -49,6 +49,11 @@ def predict(given: Scenario, out: Path) -> Run:
     return _bench().predict(given, out)
 
 
+def emulate(given: Scenario, out: Path) -> Run:
+    """Take a scenario through all stages, emulation included; `output` is the sandbox ranks' there."""
+    return _bench().emulate(given, out)
+
+
 class Bench:
     """One crew for all captures of this process: importing torch for its ranks costs seconds, and is paid once."""
 
@@ -64,6 +69,10 @@ class Bench:
     def predict(self, given: Scenario, out: Path) -> Run:
         """Take the scenario through all stages."""
         return self._loop.run_until_complete(self._predict(given, out))
+
+    def emulate(self, given: Scenario, out: Path) -> Run:
+        """Take the scenario through all stages; a failure of the emulation is part of the answer."""
+        return self._loop.run_until_complete(self._emulate(given, out))
 
     def close(self) -> None:
         """End the crew."""
@@ -83,6 +92,16 @@ class Bench:
             graph = await run.calibrate(await run.capture())
             run.replay(graph)
         return Run(run.result, graph, [], out)
+
+
+    async def _emulate(self, given: Scenario, out: Path) -> Run:
+        async with Coordinator(given, out, crew=self._crew) as run:
+            graph = await run.calibrate(await run.capture())
+            run.replay(graph)
+            with contextlib.suppress(ProgramError):
+                await run.emulate(graph)
+        logs = [out / "ranks" / f"{rank}.emulate.log" for rank in given.emulate.sandbox]
+        return Run(run.result, graph, [log.read_text() if log.exists() else "" for log in logs], out)
 
 
 @functools.cache

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import select
-import signal
 import subprocess
 import sys
-import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,10 +14,9 @@ import pytest
 from prism import __version__
 from prism.command import main
 from prism.result import Result
+from tests.held_run import HeldRun
 
 PROGRAMS = Path(__file__).with_name("programs")
-PATIENCE_S = 60
-"""A run that has not come to its hold point by then is broken."""
 
 
 def write_scenario(folder: Path, script: Path = PROGRAMS / "averages.py", **program: Any) -> str:
@@ -62,8 +56,9 @@ def out(tmp_path: Path) -> Path:
         (["SCENARIO", "--stages", "fly"], "$.stages[0]: expected calibrate, capture, emulate or replay, got 'fly'"),
         (["SCENARIO", "--set", "world"], "expected key.path=value"),
         (["SCENARIO", "--set", "world.size=0"], "$.world.size: expected an integer of at least 1, got 0"),
-        (["SCENARIO", "--sandbox", "0"], "--sandbox is not available yet"),
-        (["SCENARIO", "--attach"], "--attach is not available yet"),
+        (["SCENARIO", "--sandbox", "0"], "--sandbox: emulate is not among the stages; add it with --stages"),
+        (["SCENARIO", "--attach"], "--attach: emulate is not among the stages; add it with --stages"),
+        (["SCENARIO", "--stages", "emulate", "--sandbox", "7"], "$.emulate.sandbox[0]"),
         (["SCENARIO", "--serve"], "--serve is not available yet"),
         (["SCENARIO", "--explain"], "--explain is not available yet"),
         (["--init", "train.py"], "--init is not available yet"),
@@ -178,63 +173,6 @@ def test_finished_stages_are_used_again(
 
 
 # -- Ctrl-C --------------------------------------------------------------------------------------------------------
-
-
-class HeldRun:
-    """A run of the command, as a terminal would start it, whose program or import stops at a hold point."""
-
-    def __init__(self, folder: Path, scenario: str) -> None:
-        self._mark = uuid.uuid4().hex  # in the environment of all of the run's processes, and of no others
-        self.pipe = folder / "pipe"
-        os.mkfifo(self.pipe)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "prism.coordinator", scenario, "--out", folder / "out"],
-            env=os.environ | {"RUN_OF_A_TEST": self._mark, "PYTHONPATH": str(folder)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            process_group=0,
-        )
-
-    def come_to_hold(self) -> Path:
-        """Wait for the hold point; returns the run's scratch directory."""
-        descriptor = os.open(self.pipe, os.O_RDONLY | os.O_NONBLOCK)
-        try:
-            assert select.select([descriptor], [], [], PATIENCE_S)[0], "the run does not come to its hold point"
-        finally:
-            os.close(descriptor)
-        return self._find_scratch()
-
-    def interrupt(self) -> int:
-        """Press Ctrl-C, and return the exit code."""
-        os.killpg(self._process.pid, signal.SIGINT)
-        self._process.communicate(timeout=PATIENCE_S)
-        return self._process.returncode
-
-    def processes(self) -> list[int]:
-        """Those of the run that are still there."""
-        return [int(directory.name) for directory in self._directories()]
-
-    def end(self) -> None:
-        """Let nothing of the run outlive the test."""
-        for pid in self.processes():
-            os.kill(pid, signal.SIGKILL)
-        self._process.communicate()
-
-    def _find_scratch(self) -> Path:
-        for directory in self._directories():
-            arguments = (directory / "cmdline").read_bytes().split(b"\0")
-            if b"--keys" in arguments:
-                return Path(arguments[arguments.index(b"--keys") + 1].decode()).parent
-        raise AssertionError("the run has no worker")
-
-    def _directories(self) -> Iterator[Path]:
-        for directory in Path("/proc").glob("[0-9]*"):
-            try:
-                environment = (directory / "environ").read_bytes()  # empty for a zombie
-            except OSError:
-                continue
-            if f"RUN_OF_A_TEST={self._mark}".encode() in environment:
-                yield directory
 
 
 def held_program(folder: Path, stage: str) -> str:

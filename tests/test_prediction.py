@@ -11,6 +11,7 @@ from prism import variants as variants_module
 from prism.core.analysis import iteration_ends
 from prism.core.network import LinkClass, Network, op_costs
 from prism.core.replay import evaluate, make_plan
+from prism.errors import ScenarioError
 from prism.prediction import Prediction, predict
 from prism.result import Result, StalledRank, StragglerResult, WhatIfResult
 from prism.scenario import Scenario
@@ -179,3 +180,60 @@ def test_the_result_names_who_made_others_wait(file: Path) -> None:
     predicted(file, "network: {model: none}", graph=expert_parallel(4)).into(result)
     expected = [StragglerResult(rank=0, caused_ns=2 * 4 * 3 * MS)]
     assert result.stragglers == expected, "in 2 iterations, at 4 exchanges, 3 ranks wait for the busy expert"
+
+
+def test_a_variant_may_change_the_graph_and_all_else_at_once(file: Path) -> None:
+    others = "slow: {ranks: [2], factor: 1.5}, network: {inter_node: {bandwidth: 1GB/s}}"
+    changed = variant(file, f"micro_batches: {{from: 3, to: 9}}, {others}", graph=pipeline(4, 3))
+    assert changed.iteration_ns_median == variant(file, others, graph=pipeline(4, 9)).iteration_ns_median
+
+
+def test_a_swept_change_is_worth_as_much_as_a_job_of_its_own(file: Path) -> None:
+    sweep = "what_if: [{name: m, micro_batches: {from: 4, to: [2, 4, 16]}, speed: {factor: [1, 2]}}]"
+    results = predicted(file, sweep, graph=pipeline(4, 4)).what_if
+    assert [result.name for result in results[:3]] == ["m to=2 factor=1", "m to=2 factor=2", "m to=4 factor=1"]
+    for result, number in zip(results[::2], (2, 4, 16), strict=True):
+        job = predicted(file, graph=pipeline(4, number))
+        assert result.iteration_ns_median == int(np.median(job.analysis.iteration_ns))
+
+
+def test_even_routing_is_faster(file: Path) -> None:
+    results = predicted(
+        file, "what_if: [{name: r, routing: {hottest: [1, 1.6, 3.2]}}]", graph=expert_parallel(4)
+    ).what_if
+    assert (results[0].slowdown or 2) < 1
+    assert results[1].slowdown == 1
+    assert (results[2].slowdown or 0) > 1
+
+
+def test_variants_that_change_the_graph_alike_share_a_plan(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned = []
+    monkeypatch.setattr(variants_module, "make_plan", lambda graph: planned.append(graph) or make_plan(graph))
+    factors = "speed: {factor: [1, 1.1, 1.2, 1.3]}"
+    changed = "micro_batches: {from: 3, to: [4, 5]}"
+    lines = f"what_if: [{{name: a, {factors}}}, {{name: b, {changed}, {factors}}}, {{name: c, {factors}}}]"
+    results = predicted(file, lines, graph=pipeline(4, 3)).what_if
+    assert [result.name[0] for result in results] == [*"aaaa", *"bbbbbbbb", *"cccc"]
+    assert len(planned) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "flaw"),
+    [
+        (
+            "micro_batches: {from: 4, to: 8}",
+            "$.what_if[1].micro_batches: v: no rank sends 4 like messages in an iteration, or a multiple of that; "
+            "micro-batches are told by the messages of a pipeline",
+        ),
+        ("routing: {hottest: 2}", "$.what_if[1].routing: v: no all_to_all is followed by one of its group that"),
+        (
+            "routing: {hottest: 2, group: ep}",
+            "$.what_if[1].routing: v: no group is called 'ep', choose from world, tp0",
+        ),
+    ],
+)
+def test_what_the_graph_does_not_allow_is_a_flaw_of_the_scenario(file: Path, text: str, flaw: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        predicted(file, f"what_if: [{{name: u}}, {{name: v, {text}}}]")
+    assert str(caught.value).startswith(f"{file}: {flaw}")
+    assert caught.value.exit_code == 2

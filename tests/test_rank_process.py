@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from prism.core.kept import EVERYTHING
 from prism.folder import Captured, Done, Folder, Progress
 from prism.scenario import Calibrate, Network, Program
 from tests.running import capture, predict, scenario
@@ -54,6 +55,6 @@ def test_a_capture_that_begins_takes_back_what_the_last_one_told(tmp_path: Path)
     folder.begin(resume=False)
     done = {"capture": Done(digest="old", wall_s=1.0)}
     folder.save_progress(Progress(stages=done, captured=Captured(switches=0, ranks=[])))
-    assert "capture" in folder.progress({"capture": "old"}).stages
+    assert "capture" in folder.progress({"capture": "old"}, EVERYTHING).stages
     folder.clear_capture()
-    assert folder.progress({"capture": "old"}).stages == {}
+    assert folder.progress({"capture": "old"}, EVERYTHING).stages == {}

@@ -14,10 +14,12 @@ from prism.scenario import (
     Fail,
     Jitter,
     Link,
+    MicroBatches,
     Network,
     NetworkChange,
     Output,
     Program,
+    Routing,
     Scenario,
     Slow,
     Speed,
@@ -51,8 +53,8 @@ network:
   inter_node: {bandwidth: 25GB/s, latency: 8us}
   topology: {kind: node}
 capture: {iterations: 10, payloads: all}
-calibrate: {warmup: 1, slice: node, answers: fast, share: none}
-emulate: {sandbox: [0, 5], iterations: 5, prune: false, contribution: exact, pool: 512MiB}
+calibrate: {iterations: 3, warmup: 1, slice: node, answers: fast, share: signature}
+emulate: {sandbox: [0, 5], iterations: 5, prune: true, contribution: exact, pool: 512MiB}
 faults: []
 what_if:
   - {name: hot, slow: {ranks: [5, 6], factor: 1.3}}
@@ -61,6 +63,7 @@ what_if:
   - {name: pods, network: {topology: {kind: two-tier, pods: 2, oversubscription: 4}}}
   - {name: faster, speed: {factor: 0.5}, jitter: {sigma: 0.05, seed: 1, draws: 10}}
   - {name: lost, fail: {rank: 3, at: 3s}}
+  - {name: more, micro_batches: {from: 4, to: 16}, routing: {hottest: 2, group: ep}}
 hang_after: 1.5s
 launcher: {kind: local}
 stages: [capture, replay]
@@ -92,9 +95,9 @@ def test_every_block(file: Path) -> None:
     assert program.env == {"DEBUG": "on", "LEVEL": "1"}
     assert scenario.devices == Devices(kind="cpu", slots=4)
     assert scenario.network.intra_node == Link(bandwidth=100 * 10**9, latency=3_000)
-    assert scenario.calibrate == Calibrate(warmup=1, slice="node", answers="fast", share="none")
+    assert scenario.calibrate == Calibrate(iterations=3, warmup=1, slice="node", answers="fast", share="signature")
     assert scenario.emulate == Emulate(
-        sandbox=(0, 5), iterations=5, prune=False, contribution="exact", pool=512 * 1024**2
+        sandbox=(0, 5), iterations=5, prune=True, contribution="exact", pool=512 * 1024**2
     )
     assert scenario.what_if[0] == WhatIf(name="hot", slow=Slow(ranks=(5, 6), factor=1.3))
     assert scenario.what_if[2].slow == Slow(ranks=(3,), factor=1.2, since=2 * 10**9, until=3 * 10**9, period=10**10)
@@ -103,6 +106,8 @@ def test_every_block(file: Path) -> None:
         name="faster", speed=Speed(factor=0.5), jitter=Jitter(sigma=0.05, seed=1, draws=10)
     )
     assert scenario.what_if[5] == WhatIf(name="lost", fail=Fail(rank=3, at=3 * 10**9))
+    more = WhatIf(name="more", micro_batches=MicroBatches(before=4, after=16), routing=Routing(hottest=2.0, group="ep"))
+    assert scenario.what_if[6] == more
     assert scenario.hang_after == 1_500_000_000
     assert scenario.output == Output(formats=("html",))
 
@@ -161,17 +166,20 @@ def test_nodes_hold_blocks_of_ranks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("choice", "slices"),
+    ("choice", "slices", "of_some"),
     [
-        ("auto", ((0, 1), (2, 3), (4,))),
-        ("node", ((0, 1, 2), (3, 4))),
-        ("4", ((0, 1, 2, 3), (4,))),
-        ("[[4, 0], [1, 2, 3]]", ((4, 0), (1, 2, 3))),
+        ("auto", ((0, 1), (2, 3), (4,)), ((1, 3), (4,))),
+        ("node", ((0, 1, 2), (3, 4)), ((1,), (3, 4))),
+        ("4", ((0, 1, 2, 3), (4,)), ((1, 3, 4),)),
+        ("[[4, 0], [2], [1, 3]]", ((4, 0), (2,), (1, 3)), ((4,), (1, 3))),
     ],
 )
-def test_slices(file: Path, choice: str, slices: tuple[tuple[int, ...], ...]) -> None:
+def test_slices(
+    file: Path, choice: str, slices: tuple[tuple[int, ...], ...], of_some: tuple[tuple[int, ...], ...]
+) -> None:
     scenario = Scenario.load(file, ["world={size: 5, ranks_per_node: 3}", f"calibrate.slice={choice}"])
     assert scenario.slices() == slices
+    assert scenario.slices([1, 3, 4]) == of_some
 
 
 def test_a_variant_changes_only_what_it_names(file: Path) -> None:
@@ -197,6 +205,15 @@ def test_lists_in_a_variant_are_swept(file: Path) -> None:
 def test_two_lists_under_one_key_are_told_apart(file: Path) -> None:
     sweep = "what_if=[{name: s, slow: {ranks: [1], factor: [2]}, speed: {factor: [3]}}]"
     assert Scenario.load(file, [sweep]).what_if[0].name == "s slow.factor=2 speed.factor=3"
+
+
+def test_what_changes_the_graph_is_swept_too(file: Path) -> None:
+    sweep = "{name: s, micro_batches: {from: 4, to: [8, 16]}, routing: {hottest: [1, 2], group: [a, b]}}"
+    variants = Scenario.load(file, [f"what_if=[{sweep}]"]).what_if
+    assert len(variants) == 8
+    assert variants[-2].name == "s to=16 hottest=2 group=a"
+    assert variants[-2].micro_batches == MicroBatches(before=4, after=16)
+    assert variants[-2].routing == Routing(hottest=2.0, group="a")
 
 
 def test_a_whole_block_can_be_swept(file: Path) -> None:

@@ -159,7 +159,8 @@ ADDED_AT_LINE_5 = [
     ),
     (
         "what_if: [{name: a, slwo: 1}]",
-        "5: $.what_if[0].slwo: unknown key, did you mean slow? valid: name, slow, speed, fail, jitter, network",
+        "5: $.what_if[0].slwo: unknown key, did you mean slow? valid: name, slow, speed, fail, jitter, network, "
+        "micro_batches, routing, replicas",
     ),
     (
         "what_if:\n  - name: a\n    slow: {ranks: [1], factor: 2, from: 2s, until: 1s}",
@@ -208,6 +209,22 @@ ADDED_AT_LINE_5 = [
     (
         f"what_if: [{{name: a, speed: {{factor: {[1] * 40}}}, slow: {{ranks: [1], factor: {[1] * 40}}}}}]",
         "5: $.what_if[0]: its lists make 1600 variants, expected at most 1000",
+    ),
+    (
+        "what_if: [{name: a, micro_batches: {from: 1, to: 4}}]",
+        "5: $.what_if[0].micro_batches.from: expected an integer of at least 2, got 1",
+    ),
+    (
+        "what_if: [{name: a, micro_batches: {from: 4}}]",
+        "5: $.what_if[0].micro_batches.to: missing, expected an integer of at least 1",
+    ),
+    (
+        "what_if: [{name: a, micro_batches: {from: 4, to: [8, 0]}}]",
+        "5: $.what_if[0].micro_batches.to[1]: expected an integer of at least 1, got 0",
+    ),
+    (
+        "what_if: [{name: a, routing: {hottest: 0.5}}]",
+        "5: $.what_if[0].routing.hottest: expected a number of at least 1 and of at most 1000000, got 0.5",
     ),
     ("what_if: [{name: [a, b]}]", "5: $.what_if[0].name: expected a string, got a list"),
     ("what_if: [[{name: a}]]", "5: $.what_if[0]: expected a mapping with keys"),
@@ -295,17 +312,12 @@ NOT_AVAILABLE = [
     ("devices.kind=cuda", "$.devices.kind: cuda is not available yet, choose from auto, cpu"),
     ("devices.host_memory=16GiB", "$.devices.host_memory: not available yet, leave it null"),
     ("devices.spill=/tmp", "$.devices.spill: not available yet, leave it null"),
-    ("capture.payloads=control", "$.capture.payloads: control is not available yet, choose from all"),
-    ("calibrate.answers=paced", "$.calibrate.answers: paced is not available yet, choose from auto, fast"),
+    ("emulate.prune=false", "$.emulate.prune: False is not available yet, choose from True"),
     ("launcher.kind=ray", "$.launcher.kind: ray is not available yet, choose from local"),
-    (
-        "stages=[capture, calibrate, emulate]",
-        "$.stages[2]: emulate is not available yet, choose from capture, calibrate, replay",
-    ),
     (
         "what_if=[{name: a, world: {size: 16}}]",
         "$.what_if[0].world: a variant of world is not available yet, "
-        "choose from name, slow, speed, fail, jitter, network",
+        "choose from name, slow, speed, fail, jitter, network, micro_batches, routing, replicas",
     ),
 ]
 

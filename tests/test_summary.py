@@ -4,12 +4,48 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
+import pytest
 from rich.console import Console
 
 from prism.folder import Folder
-from prism.result import Result, StalledRank, WhatIfResult
+from prism.result import CalibrationResult, Result, Spread, StalledRank, WhatIfResult
 from prism.summary import print_summary
+
+
+def printed(folder: Path, **found: Any) -> str:
+    """The summary of a good run."""
+    text = io.StringIO()
+    result = Result(scenario="job", status="ok", world_size=64, **found)
+    print_summary(result, Folder(folder), Console(file=text, width=120))
+    return text.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("found", "line"),
+    [
+        (
+            {"spread": Spread(0.0081, 0.03, 0.12), "outliers": 3},
+            "calibrated 64 of 64 ranks, 2,944 segments x 6 iterations, spread 0.8 % (median), 3 outliers",
+        ),
+        (
+            {"measured_ranks": [3, 40], "samples": 4 * 2944 + 1472, "difference": 0.012, "outliers": 1},
+            "calibrated 2 of 64 ranks, 2,944 segments x 4.5 iterations, ranks that share differ by 1.2 %, 1 outlier",
+        ),
+        ({"segments": 0, "samples": 0}, "calibrated 64 of 64 ranks, no iteration after the warm-up"),
+    ],
+)
+def test_calibration_says_how_much_was_measured_and_how_sure_it_is(
+    found: dict[str, Any], line: str, tmp_path: Path
+) -> None:
+    whole = {"measured_ranks": list(range(64)), "segments": 2944, "samples": 6 * 2944, "outliers": 0}
+    calibration = CalibrationResult(**{**whole, "spread": None, "difference": None, **found})
+    assert f"  {line}\n" in printed(tmp_path, calibration=calibration)
+
+
+def test_without_a_calibration_it_says_nothing_of_it(tmp_path: Path) -> None:
+    assert "calibrated" not in printed(tmp_path)
 
 
 def test_variants_say_their_percentiles_and_who_stalls(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +39,23 @@ groups      5
   dp1                     6 ops on 2 ranks, gloo
 """
 
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from prism import trace
+
+given, whole = trace.read(Path(sys.argv[1])).graph, trace.encode
+
+def killed(written):
+    *pieces, end = whole(written)
+    yield from pieces
+    os.kill(os.getpid(), signal.SIGKILL)
+
+trace.encode = killed
+trace.write(Path(sys.argv[2]), given)
+"""
+"""A writer that dies before the last chunk."""
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -68,6 +86,23 @@ def test_a_failed_write_leaves_the_old_file(path: Path, monkeypatch: pytest.Monk
         trace.write(path, two_dimensional(1, 2))
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_writer_that_is_killed_leaves_the_old_file_or_none(path: Path, exists: bool) -> None:
+    before, other = path.read_bytes(), path.with_name("other.prism")
+    trace.write(other, two_dimensional(8, 8))
+    if not exists:
+        path.unlink()
+    done = subprocess.run([sys.executable, "-c", KILLED, other, path], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (-signal.SIGKILL, b"")
+    assert path.exists() == exists
+    assert not exists or path.read_bytes() == before
+    part = path.with_name("graph.prism.part")
+    with pytest.raises(ScenarioError, match=r"graph.prism.part: byte \d+, section [a-z_.]+: the file is cut off"):
+        trace.read(part)
+    trace.write(path, two_dimensional(1, 2))  # and the next writer clears up after it
+    assert not part.exists()
 
 
 def test_the_summary(path: Path, capsys: pytest.CaptureFixture[str]) -> None:

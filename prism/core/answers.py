@@ -6,7 +6,9 @@ from collections import defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from prism.core.events import Asked, Folded, Joined, Marked, Posted, StoreCall, Waited
+import msgspec
+
+from prism.core.events import Asked, Call, Finished, Folded, Joined, Marked, Posted, StoreCall, Waited
 from prism.core.exchange import Done, Outcome
 from prism.core.matching import CommGroup, Op
 from prism.core.record import MarkStep, PostStep, RankRecord, Step, WaitStep
@@ -15,11 +17,12 @@ from prism.core.warnings import Warnings
 
 
 class Diverged(Exception):
-    """A rank did something else than what was recorded of it."""
+    """A rank did something else than what was recorded of it; it `guesses` once a result has been made up for it."""
 
-    def __init__(self, rank: int, recorded: Step | None, now: str) -> None:
+    def __init__(self, rank: int, recorded: Step | None, now: str, guesses: bool = False) -> None:
         was = recorded.told() if recorded else "nothing more"
-        super().__init__(f"rank {rank} does not repeat what was captured: then {was}; now {now}")
+        hint = "; results that capture.payloads does not keep were made up before, keep all" if guesses else ""
+        super().__init__(f"rank {rank} does not repeat what was captured: then {was}; now {now}{hint}")
         self.rank = rank
 
 
@@ -31,10 +34,17 @@ class _Walk:
     step: int = 0
     durations: list[int] = field(default_factory=list)
     replies: dict[StoreCall, deque[Reply]] = field(default_factory=lambda: defaultdict(deque))
+    guesses: bool = False  # it has got a result that was made up, and what it computes of that is another number
 
     def __post_init__(self) -> None:
         for request, reply in self.record.replies:
             self.replies[request].append(reply)
+
+    def repeats(self, recorded: PostStep, now: PostStep) -> bool:
+        """Whether the rank posts what was recorded; sizes may follow from numbers, and are others once it guesses."""
+        if recorded.group != now.group:
+            return False
+        return recorded.call == now.call or (self.guesses and _sized_as(recorded.call, now.call) == recorded.call)
 
 
 class Answers:
@@ -74,9 +84,13 @@ class Answers:
 
     def post(self, event: Posted) -> list[Outcome]:
         step = PostStep(event.group, event.handle, event.call, event.site)
+        walk = self._walks[event.rank]
         recorded = self._next(event.rank, step, event.compute)
-        if not isinstance(recorded, PostStep) or (recorded.group, recorded.call) != (step.group, step.call):
-            raise Diverged(event.rank, recorded, step.told())
+        if not isinstance(recorded, PostStep) or not walk.repeats(recorded, step):
+            raise self._diverged(event.rank, recorded, step.told())
+        if recorded.dropped or (recorded.result is not None and not _fits(recorded.call, step.call)):
+            walk.guesses = True
+            return [Done(event.rank, event.handle, None, source=recorded.source, synthesised=True)]
         return [Done(event.rank, event.handle, recorded.result, recorded.blocks, recorded.source)]
 
     def folded(self, event: Folded) -> list[Outcome]:
@@ -86,24 +100,42 @@ class Answers:
         step = WaitStep(event.handles, event.site)
         recorded = self._next(event.rank, step, event.compute)
         if not isinstance(recorded, WaitStep) or recorded.handles != step.handles:
-            raise Diverged(event.rank, recorded, step.told())
+            raise self._diverged(event.rank, recorded, step.told())
 
     def mark(self, event: Marked) -> None:
         recorded = self._next(event.rank, MarkStep(), event.compute)
         if not isinstance(recorded, MarkStep):
-            raise Diverged(event.rank, recorded, MarkStep().told())
+            raise self._diverged(event.rank, recorded, MarkStep().told())
+
+    def finish(self, event: Finished) -> None:
+        """What a rank has left out shows in `complete`."""
 
     def ask(self, event: Asked) -> Reply | None:
         walk = self._walks[event.rank]
         if not walk.replies[event.request]:
             keys = ", ".join(event.request.keys)
-            raise Diverged(event.rank, None, f"{event.request.action} of store key {keys} at {event.site or '?'}")
+            raise self._diverged(event.rank, None, f"{event.request.action} of store key {keys} at {event.site or '?'}")
         return walk.replies[event.request].popleft()
+
+    def _diverged(self, rank: int, recorded: Step | None, now: str) -> Diverged:
+        return Diverged(rank, recorded, now, self._walks[rank].guesses)
 
     def _next(self, rank: int, now: Step, compute: int) -> Step:
         walk = self._walks[rank]
         if walk.step == len(walk.record.steps):
-            raise Diverged(rank, None, now.told())
+            raise self._diverged(rank, None, now.told())
         walk.durations.append(compute)
         walk.step += 1
         return walk.record.steps[walk.step - 1]
+
+
+def _sized_as(recorded: Call, now: Call) -> Call:
+    """The call with the sizes of the recorded one."""
+    return msgspec.structs.replace(
+        now, count=recorded.count, send=recorded.send, recv=recorded.recv, shape=recorded.shape
+    )
+
+
+def _fits(recorded: Call, now: Call) -> bool:
+    """Whether a call awaits as many elements as the recorded one got."""
+    return recorded.recv == now.recv and (bool(now.recv) or recorded.count == now.count)

@@ -1,9 +1,10 @@
 """Calibration: from measured compute segments to the durations of the graph.
 
-Every slice measured the compute nodes of its ranks once, over the whole program. Each iteration keeps its own
-durations: sequences differ in length, and experts in load, where no collective shows it. Iterations of one lane that do
-the same thing (after the warm-up) tell how far a segment usually spreads; a measurement outside of that, as when
-something else took the core, is an outlier and takes their median. It shows in the spread and not in the prediction.
+Every slice measured the compute nodes of its ranks once, over the whole program or its first iterations. Each
+iteration keeps its own durations: sequences differ in length, and experts in load, where no collective shows it.
+Iterations of one lane that do the same thing (after the warm-up) tell how far a segment usually spreads; a measurement
+outside of that, as when something else took the core, is an outlier and takes their median. It shows in the spread and
+not in the prediction. What was not measured takes their median too.
 
 Slices were measured apart, each with its own idea of when the others answer. Putting all slices' durations into the
 one graph and evaluating it (replay.evaluate) makes their clocks one: no op starts before its last post.
@@ -11,7 +12,7 @@ one graph and evaluating it (replay.evaluate) makes their clocks one: no op star
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from types import MappingProxyType
@@ -20,6 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 from prism.core.graph import Graph, Int64, NodeKind, Table
+from prism.core.signatures import iteration_codes
+
+NOT_MEASURED = -1
+"""In place of a duration."""
 
 SPREAD = np.dtype(
     [("lane", "<i4"), ("node", "<i4"), ("samples", "<i4"), ("outliers", "<i4"), ("median", "<i8"), ("iqr", "<i8")]
@@ -27,65 +32,113 @@ SPREAD = np.dtype(
 """One segment class: lane, node (its COMPUTE node in the first iteration that counts), samples (iterations), outliers
 (samples more than 1.5 interquartile ranges outside the quartiles: Tukey's fences), median and iqr in ns."""
 
+Changes = Mapping[int, Collection[int]]
+"""The iterations at which a rank becomes another, by a fault that begins or ends; before and after are not alike."""
+
+UNCHANGED: Changes = MappingProxyType({})
+
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What to replay with: durations, int64[nodes] ns, and how sure they are."""
+    """What to replay with, and how sure it is."""
 
-    durations: Int64
+    durations: Int64  # int64[nodes] ns; NOT_MEASURED where nothing alike was
     spread: Table  # SPREAD, one row a segment class
 
 
 def compute_nodes(graph: Graph, rank: int) -> Int64:
     """The COMPUTE nodes of a rank's first lane, in program order: where its measured segments belong."""
-    lane = int(np.flatnonzero(graph.lanes["rank"] == rank)[0])
-    first, last = int(graph.lane_ptr[lane]), int(graph.lane_ptr[lane + 1])
-    return first + np.flatnonzero(graph.nodes["kind"][first:last] == NodeKind.COMPUTE)
+    return _nodes(graph, rank, NodeKind.COMPUTE)
 
 
-def calibrate(
-    graph: Graph, measured: Int64, warmup: int, changes: Mapping[int, Collection[int]] = MappingProxyType({})
-) -> Calibration:
-    """Calibrated durations from one measurement of every COMPUTE node (int64[nodes] ns; other nodes are ignored).
+def place(graph: Graph, measured: Int64, rank: int, durations: Sequence[int]) -> None:
+    """Put the durations of a rank's first segments, in ns, into `measured`, int64[nodes].
 
-    Iterations before number `warmup` of each lane are warm-up. `changes`: the iterations at which a rank becomes
-    another, by a fault that begins or ends; those before and after are not alike. Medians and quartiles are linear
-    (Hyndman and Fan, type 7), rounded to the nearest ns. Raises ValueError on a wrong length or a negative duration.
+    What follows the last mark of a rank that was ended before it came there takes no time.
+    """
+    nodes = compute_nodes(graph, rank)
+    last = _nodes(graph, rank, NodeKind.MARK).max(initial=-1)
+    measured[nodes[nodes > last]] = 0
+    measured[nodes[: len(durations)]] = durations
+
+
+def iterations_to_run(graph: Graph, wanted: int, warmup: int, changes: Changes = UNCHANGED) -> Int64:
+    """How many iterations each rank has to run to be measured, int64[world]; 0: its whole program.
+
+    `wanted` are enough, unless a later iteration is like none of those after the warm-up: then as many as include it. A
+    rank that ends fewer iterations than others runs whole, for what follows its last one is part of theirs.
+    """
+    marks = graph.node_rank()[graph.nodes["kind"] == NodeKind.MARK]
+    ended = np.bincount(marks, minlength=graph.world_size)
+    needed = np.full(graph.world_size, wanted)
+    for lane, iterations in _alike(graph, warmup, changes):
+        rank = graph.lanes["rank"][lane]
+        first = graph.nodes["ref"][iterations[0, -1]]  # an iteration ends with its mark
+        needed[rank] = max(needed[rank], first + 1)
+    return np.where(ended < ended.max(), 0, needed)
+
+
+def calibrate(graph: Graph, measured: Int64, warmup: int, changes: Changes = UNCHANGED) -> Calibration:
+    """Calibrated durations from one measurement of the COMPUTE nodes (int64[nodes] ns; other nodes are ignored).
+
+    Iterations before number `warmup` of each lane are warm-up. An iteration that was NOT_MEASURED takes the medians of
+    those that are alike, and stays as it is where none of them was measured. Medians and quartiles are linear (Hyndman
+    and Fan, type 7), rounded to the nearest ns. Raises ValueError on a wrong length or a negative duration.
     """
     compute = graph.nodes["kind"] == NodeKind.COMPUTE
     if measured.shape != compute.shape:
         raise ValueError(f"measured has shape {measured.shape}; the graph has {compute.size} nodes")
-    if (measured[compute] < 0).any():
-        raise ValueError(f"node {np.flatnonzero(compute & (measured < 0))[0]} has a negative measured duration")
+    negative = np.flatnonzero(compute & (measured < NOT_MEASURED))
+    if negative.size:
+        raise ValueError(f"node {negative[0]} has a negative measured duration")
     durations = np.where(compute, measured, 0)
     spread = []
     for lane, iterations in _alike(graph, warmup, changes):
         segments = np.flatnonzero(compute[iterations[0]])
         nodes = iterations[:, segments]  # iterations x segments
-        low, median, high = np.rint(np.percentile(durations[nodes], (25, 50, 75), axis=0)).astype(np.int64)
-        outlying = _outliers(durations[nodes], low, high)
-        spread.append(_spread(lane, nodes, outlying, median, high - low))
-        durations[nodes] = np.where(outlying, median, durations[nodes])
+        ran = (durations[nodes] != NOT_MEASURED).all(axis=1)
+        if ran.any():
+            row, durations[nodes] = _settle(durations[nodes], ran)
+            row["lane"], row["node"] = lane, nodes[0]
+            spread.append(row)
     return Calibration(durations, np.concatenate([np.empty(0, SPREAD), *spread]))
 
 
-def _outliers(samples: Int64, low: Int64, high: Int64) -> npt.NDArray[np.bool_]:
-    """Which samples lie outside of Tukey's fences."""
+def _nodes(graph: Graph, rank: int, kind: NodeKind) -> Int64:
+    lane = int(np.flatnonzero(graph.lanes["rank"] == rank)[0])
+    first, last = int(graph.lane_ptr[lane]), int(graph.lane_ptr[lane + 1])
+    return first + np.flatnonzero(graph.nodes["kind"][first:last] == kind)
+
+
+def _settle(samples: Int64, ran: npt.NDArray[np.bool_]) -> tuple[Table, Int64]:
+    """The spread of alike iterations (iterations x segments, of which some ran), and the durations to use for them."""
+    low, median, high = np.rint(np.percentile(samples[ran], (25, 50, 75), axis=0)).astype(np.int64)
     fence = 1.5 * (high - low)
-    outside: npt.NDArray[np.bool_] = (samples < low - fence) | (samples > high + fence)
-    return outside
+    outlying = (samples < low - fence) | (samples > high + fence)
+    row = np.empty(len(median), SPREAD)
+    row["samples"], row["outliers"] = ran.sum(), outlying[ran].sum(axis=0)
+    row["median"], row["iqr"] = median, high - low
+    return row, np.where(outlying | ~ran[:, None], median, samples)
 
 
-def _spread(lane: int, nodes: Int64, outlying: npt.NDArray[np.bool_], median: Int64, iqr: Int64) -> Table:
-    rows = np.empty(nodes.shape[1], SPREAD)
-    rows["lane"], rows["node"], rows["samples"] = lane, nodes[0], len(nodes)
-    rows["outliers"], rows["median"], rows["iqr"] = outlying.sum(axis=0), median, iqr
-    return rows
+def spread_quantiles(spread: Table, shares: Sequence[float]) -> list[float] | None:
+    """How far segments spread (interquartile range over median) at these shares of the compute time, ascending.
+
+    At 0.5: half of the time is spent in segments that spread no more. None if no segment was measured twice.
+    """
+    told = spread[(spread["samples"] > 1) & (spread["median"] > 0)]
+    if not told.size:
+        return None
+    relative = told["iqr"] / told["median"]
+    order = np.argsort(relative)
+    time = np.cumsum((told["median"] * told["samples"])[order])
+    found: list[float] = relative[order][np.searchsorted(time, np.array(shares) * time[-1])].tolist()
+    return found
 
 
-def _alike(graph: Graph, warmup: int, changes: Mapping[int, Collection[int]]) -> Iterator[tuple[int, Int64]]:
-    """Each lane's sets of measured iterations that are alike: the lane, and the nodes, iterations x length."""
-    codes = _signature_codes(graph)
+def _alike(graph: Graph, warmup: int, changes: Changes) -> Iterator[tuple[int, Int64]]:
+    """Each lane's sets of iterations that are alike: the lane, and the nodes, iterations x length."""
+    codes = iteration_codes(graph)
     marks = np.flatnonzero(graph.nodes["kind"] == NodeKind.MARK)
     for lane, (first, last) in enumerate(zip(graph.lane_ptr[:-1], graph.lane_ptr[1:], strict=True)):
         inside = marks[np.searchsorted(marks, first) : np.searchsorted(marks, last)]
@@ -98,35 +151,3 @@ def _alike(graph: Graph, warmup: int, changes: Mapping[int, Collection[int]]) ->
         for (_, signature), starts in classes.items():
             length = len(signature) // codes.itemsize
             yield lane, np.array(starts)[:, None] + np.arange(length)
-
-
-def _signature_codes(graph: Graph) -> Int64:
-    """A number for what each node does, equal for nodes that do the same: int64[nodes].
-
-    That is the kind of the node; for a POST also the op (kind, reduce op, dtype, group, root, tag, bytes, and the first
-    and last member, which tell messages apart) and the member that posts; for a WAIT the number of ops.
-    """
-    ops, nodes = graph.ops, graph.nodes
-    members = np.diff(graph.post_ptr)
-    names = ("kind", "reduce", "dtype", "group", "root", "tag", "nbytes")
-    ranks = graph.node_rank()[graph.posts]
-    ends = np.where(members > 0, [graph.post_ptr[:-1], graph.post_ptr[1:] - 1], 0)
-    peers = ranks[ends] if ranks.size else ends
-    op_code = np.repeat(_number([*(ops[name] for name in names), *peers]), members)
-    member = np.arange(len(graph.posts)) - np.repeat(graph.post_ptr[:-1], members)
-    detail = np.zeros(len(nodes), np.int64)
-    detail[graph.posts] = _number([op_code, member])
-    waits = np.flatnonzero(nodes["kind"] == NodeKind.WAIT)
-    detail[waits] = np.diff(graph.wait_ptr)[nodes["ref"][waits]]
-    code: Int64 = detail * len(NodeKind) + nodes["kind"]
-    return code
-
-
-def _number(columns: Iterable[npt.NDArray[np.integer]]) -> Int64:
-    """Number the distinct rows of these columns; equal rows get equal numbers."""
-    table = np.stack(list(columns)).astype(np.int64)
-    order = np.lexsort(table)
-    differs = (np.diff(table[:, order], axis=1) != 0).any(axis=0)
-    numbers = np.zeros(table.shape[1], np.int64)
-    numbers[order[1:]] = np.cumsum(differs)
-    return numbers

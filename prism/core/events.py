@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
+from prism.core.contribution import Part
 from prism.core.graph import OpKind
 
 
@@ -122,20 +123,28 @@ class Asked(Event, frozen=True):
 
 
 class Marked(Event, frozen=True):
-    """An iteration of the rank ended."""
+    """An iteration of the rank ended; `wall` is its own monotonic clock then, in ns, where wall time counts."""
 
     compute: int = 0
+    wall: int = 0
 
 
 class Folded(Event, frozen=True):
-    """The rank did the arithmetic of an operation: one result for all members, or one for each."""
+    """The rank did the arithmetic of an operation: one result for all members, or one for each, and partial sums."""
 
     op: int
     results: tuple[Ref, ...]
+    parts: tuple[Ref, ...] = ()
 
 
 class Delivered(Event, frozen=True):
     """The rank has the result of an operation in its tensors, and the callbacks on it have run."""
+
+    handle: int
+
+
+class Completed(Event, frozen=True):
+    """The rank has carried out an operation itself, without a Deliver, and has its result."""
 
     handle: int
 
@@ -207,8 +216,8 @@ class Interrupted(Event, frozen=True):
 
 
 AnyEvent = (
-    Launched | Joined | Posted | Waited | Polled | Asked | Marked | Folded | Delivered | Noticed | Raised | Broke
-    | Finished | Exited | Suspended | Probed | Ticked | Interrupted
+    Launched | Joined | Posted | Waited | Polled | Asked | Marked | Folded | Delivered | Completed | Noticed | Raised
+    | Broke | Finished | Exited | Suspended | Probed | Ticked | Interrupted
 )  # fmt: skip
 
 
@@ -228,12 +237,13 @@ class Run(Instruction, frozen=True):
 
 
 class Deliver(Instruction, frozen=True):
-    """The operation is done; copy the result, if there is one for this rank."""
+    """The operation is done; copy the result, if there is one for this rank, or make one up if nobody has kept it."""
 
     handle: int
     result: Ref | None = None
     blocks: tuple[int, ...] = ()  # bytes from each member, where they are fewer than the rank has room for
     source: int = -1  # of a message that came: the group rank of its sender
+    synthesised: bool = False
 
 
 class Fold(Instruction, frozen=True):
@@ -246,6 +256,7 @@ class Fold(Instruction, frozen=True):
     root: int
     inputs: tuple[Ref | None, ...]
     splits: tuple[tuple[int, ...], ...] = ()  # elements from each member to each member
+    parts: tuple[Part, ...] = ()  # partial sums to keep beside the result
 
 
 class Answer(Instruction, frozen=True):

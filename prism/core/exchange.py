@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from prism.core.events import Asked, Folded, Joined, Marked, Posted, Ref, StoreCall, Waited
+from prism.core.contribution import Part
+from prism.core.events import Asked, Finished, Folded, Joined, Marked, Posted, Ref, StoreCall, Waited
 from prism.core.graph import ITEMSIZE, OpKind
+from prism.core.keeping import Keeping
+from prism.core.kept import EVERYTHING, Kept, PayloadCount
 from prism.core.matching import SELF_CONTAINED, CommGroup, Matcher, Op
 from prism.core.ordering import crossed_operations
 from prism.core.record import MarkStep, PostStep, RankRecord, WaitStep
@@ -19,7 +22,7 @@ from prism.core.warnings import Warnings
 class Done:
     """An operation is over for a rank; `result` is what it has to copy, in `blocks` where they are short.
 
-    `source` is the group rank of a message's sender.
+    `source` is the group rank of a message's sender; `synthesised`: the result was not kept, one is to be made up.
     """
 
     rank: int
@@ -27,14 +30,16 @@ class Done:
     result: Ref | None
     blocks: tuple[int, ...] = ()
     source: int = -1
+    synthesised: bool = False
 
 
 @dataclass(frozen=True)
 class FoldDue:
-    """All members have posted; `rank` came last and shall do the arithmetic."""
+    """All members have posted; `rank` came last and shall do the arithmetic, and keep some partial sums too."""
 
     op: Op
     rank: int
+    parts: tuple[Part, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -45,10 +50,19 @@ class Spent:
     payload: Ref
 
 
+@dataclass(frozen=True)
+class Lent:
+    """A rank's bytes hold a result that nobody keeps: free once the readers, each a rank and a handle, have it."""
+
+    rank: int
+    payload: Ref
+    readers: tuple[tuple[int, int], ...]
+
+
 MOST_TOLD = 8
 """How many operations of a cycle a warning tells."""
 
-Outcome = Done | FoldDue | Spent
+Outcome = Done | FoldDue | Spent | Lent
 
 
 class Exchange(Protocol):
@@ -77,6 +91,9 @@ class Exchange(Protocol):
     def mark(self, event: Marked) -> None:
         """An iteration of a rank ended."""
 
+    def finish(self, event: Finished) -> None:
+        """The program of a rank is over."""
+
     def ask(self, event: Asked) -> Reply | None:
         """The store's reply, or None while a key is missing."""
 
@@ -94,12 +111,13 @@ class Exchange(Protocol):
 
 
 class Capture:
-    """The ranks answer each other; all they do is recorded."""
+    """The ranks answer each other; all they do is recorded, and of what they get as much as `kept` says."""
 
-    def __init__(self, ranks: range) -> None:
+    def __init__(self, ranks: range, kept: Kept = EVERYTHING) -> None:
         self.matcher = Matcher()
         self.store = Store()
         self.records = [RankRecord(rank) for rank in ranks]
+        self._keeping = Keeping(kept)
         self._steps: dict[tuple[int, int], PostStep] = {}
         self._ops: dict[tuple[int, int], Op] = {}
         self._batches: dict[tuple[int, int], int] = {}  # (rank, batch) -> messages
@@ -112,6 +130,11 @@ class Capture:
     @property
     def warnings(self) -> Warnings:
         return self.matcher.warnings
+
+    @property
+    def payloads(self) -> PayloadCount:
+        """How much of the results the record keeps."""
+        return self._keeping.count
 
     def find(self, rank: int, handle: int) -> Op | None:
         return self._ops.get((rank, handle))
@@ -144,14 +167,14 @@ class Capture:
         if not op.ready:
             return []
         if op.call.kind not in SELF_CONTAINED:
-            return [FoldDue(op, event.rank)]
-        source = op.posts[max(op.call.root, 0)].payload
-        return self._finish(op, () if source is None else (source,))
+            return [FoldDue(op, event.rank, self._keeping.parts(op))]
+        source = op.posts[max(op.call.root, 0)]
+        return self._finish(op, source.rank, () if source.payload is None else (source.payload,))
 
     def folded(self, event: Folded) -> list[Outcome]:
         op = self.matcher.ops[event.op]
         spent = [Spent(p.rank, p.payload) for p in op.posts.values() if p.payload is not None]
-        return [*self._finish(op, event.results), *spent]
+        return [*self._finish(op, event.rank, event.results, event.parts), *spent]
 
     def wait(self, event: Waited) -> None:
         self.records[event.rank].steps.append(WaitStep(event.handles, event.site))
@@ -160,6 +183,9 @@ class Capture:
 
     def mark(self, event: Marked) -> None:
         self.records[event.rank].steps.append(MarkStep())
+
+    def finish(self, event: Finished) -> None:
+        """What a rank leaves open is told when all ranks are through."""
 
     def ask(self, event: Asked) -> Reply | None:
         reply = self.store.ask(event.request)
@@ -185,18 +211,20 @@ class Capture:
                 *ranks,
             )
 
-    def _finish(self, op: Op, results: tuple[Ref, ...]) -> list[Outcome]:
+    def _finish(self, op: Op, maker: int, results: tuple[Ref, ...], sums: tuple[Ref, ...] = ()) -> list[Outcome]:
         op.results, op.done = results, True
-        outcomes: list[Outcome] = []
-        for member in sorted(op.posts):
-            post = op.posts[member]
-            result = op.result(member, ITEMSIZE[op.call.dtype])
-            step = self._steps.pop((post.rank, post.handle))
-            step.result, step.blocks = result, op.blocks(member, ITEMSIZE[op.call.dtype])
+        posts = [op.posts[member] for member in sorted(op.posts)]
+        steps = [self._steps.pop((post.rank, post.handle)) for post in posts]
+        dropped = self._keeping.note(op, steps, sums)
+        done: list[Done] = []
+        for member, (post, step) in enumerate(zip(posts, steps, strict=True)):
+            step.blocks = op.blocks(member, ITEMSIZE[op.call.dtype])
             step.source = op.channel[0] if op.channel and not post.call.sends else -1
             self._ops.pop((post.rank, post.handle), None)
-            outcomes.append(Done(post.rank, post.handle, result, step.blocks, step.source))
-        return outcomes
+            result = op.result(member, ITEMSIZE[op.call.dtype])
+            done.append(Done(post.rank, post.handle, result, step.blocks, step.source))
+        readers = tuple((one.rank, one.handle) for one in done if one.result is not None)
+        return [*done, *(Lent(maker, ref, readers) for ref in dropped)]
 
     def _watch_batch(self, event: Posted) -> None:
         """Warn of batches of messages that are too large for NCCL to plan alike everywhere."""

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterable, Sequence
 
 from prism.core.diagnosis import SEPARATOR
+from prism.core.events import Posted
 from prism.core.graph import OpKind
 from prism.core.matching import Op
 from prism.core.ranks import Rank
@@ -51,18 +52,30 @@ def situation(seen: Situation, rank: Rank) -> str:
     handle = awaited(rank)[0]
     posted = rank.open[handle]
     op = seen.exchange.find(rank.rank, handle)
-    where = f"at {place(posted.site)}"
-    if rank.site != posted.site:
-        where += f" (waited for at {place(rank.site)})"
     if posted.call.kind is OpKind.SEND_RECV:
-        peers = seen.exchange.members(rank.rank, posted.group)
-        peer = f"rank {peers[posted.call.peer]}" if posted.call.peer >= 0 else "any rank"
-        direction, other = ("to", "receive") if posted.call.sends else ("from", "send")
-        return f"in {posted.call.name} {direction} {peer} {where}, which has no matching {other}"
+        return _message(seen, rank, posted, op)
     missing = list(absent(seen, rank, handle))
     lacking = f", which {ranks(missing)} {'have' if len(missing) > 1 else 'has'} not posted" if missing else ""
+    virtual = [member for member in op.members if member not in seen.ranks] if op is not None else []
+    played = f"; {ranks(virtual)} of it {'are' if len(virtual) > 1 else 'is'} virtual" if virtual else ""
     number = f"operation {op.seq + 1} of" if op is not None else "on"
-    return f"in {posted.call.name}, {number} group {posted.group}, {where}{lacking}"
+    return f"in {posted.call.name}, {number} group {posted.group}, {_where(rank, posted)}{lacking}{played}"
+
+
+def _message(seen: Situation, rank: Rank, posted: Posted, op: Op | None) -> str:
+    members = seen.exchange.members(rank.rank, posted.group)
+    peer = f"rank {members[posted.call.peer]}" if posted.call.peer >= 0 else "any rank"
+    direction, other = ("to", "receive") if posted.call.sends else ("from", "send")
+    told = f"in {posted.call.name} {direction} {peer} {_where(rank, posted)}"
+    if posted.call.peer >= 0 and members[posted.call.peer] not in seen.ranks:
+        return f"{told}, which is virtual"
+    return f"{told}, which has no matching {other}" if op is None or op.absent else told
+
+
+def _where(rank: Rank, posted: Posted) -> str:
+    """Where an operation was posted, and where it is waited for if that is another line."""
+    waited = f" (waited for at {place(rank.site)})" if rank.site != posted.site else ""
+    return f"at {place(posted.site)}{waited}"
 
 
 def keys(seen: Situation, rank: Rank) -> str:

@@ -21,6 +21,7 @@ class Rank:
     state: State = State.NEW
     open: dict[int, Posted] = field(default_factory=dict)  # posted and not done, by handle
     awaits: tuple[int, ...] = ()  # handles it is blocked on
+    waits: tuple[int, ...] = ()  # handles of its last wait; where it does not block, it waits by itself
     asks: StoreCall | None = None  # store call it is blocked on
     call: int = 0  # its number for that call
     reply: Reply | None = None  # what it gets with its next slot, instead of a bare Run

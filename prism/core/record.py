@@ -9,7 +9,10 @@ from prism.core.store import Reply
 
 
 class PostStep(msgspec.Struct, tag="post", array_like=True):
-    """The rank posted `call` on a group and, in the end, got `result` (None: nothing to copy)."""
+    """The rank posted `call` on a group and, in the end, got `result` (None: nothing to copy, or it was not kept).
+
+    `before`, `after` and `rest` are partial sums of a sandbox rank's reduction: see prism.core.contribution.
+    """
 
     group: str
     handle: int
@@ -19,6 +22,10 @@ class PostStep(msgspec.Struct, tag="post", array_like=True):
     blocks: tuple[int, ...] = ()
     source: int = -1
     batch: int = 0
+    before: Ref | None = None
+    after: Ref | None = None
+    rest: Ref | None = None
+    dropped: int = 0  # bytes of a result that is not in the record
 
     def told(self) -> str:
         """The step in words, for a divergence."""
@@ -53,6 +60,13 @@ class RankRecord(msgspec.Struct):
     rank: int
     steps: list[Step] = []
     replies: list[tuple[StoreCall, Reply]] = []
+
+    def until(self, iterations: int) -> RankRecord:
+        """The record of the first so many iterations; of all, with 0 or where there are fewer."""
+        marks = [place for place, step in enumerate(self.steps, start=1) if isinstance(step, MarkStep)]
+        if not 0 < iterations <= len(marks):
+            return self
+        return RankRecord(self.rank, self.steps[: marks[iterations - 1]], self.replies)
 
     def encode(self) -> bytes:
         """The record as bytes."""

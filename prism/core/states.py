@@ -45,7 +45,7 @@ class Trigger(enum.Enum):
     BLOCK = "block"
     LAUNCHED = "launched"
     SPEAK = "speak"  # joined, posted, marked, a wait that does not block: the rank goes on
-    WORK = "work"  # folded, delivered, probed: said by other threads or about them
+    WORK = "work"  # folded, delivered, completed, probed: said by other threads or about them
     YIELD = "yield"
     SUSPENDED = "suspended"
     RAISED = "raised"

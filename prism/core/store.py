@@ -6,6 +6,9 @@ from typing import NamedTuple
 
 from prism.core.events import StoreCall
 
+SETS = frozenset({"set", "add", "append", "compare_set"})
+"""Calls after which a key may be there that somebody waits for."""
+
 
 class Reply(NamedTuple):
     """What the caller gets: a value, a number, and whether the key was there."""

@@ -64,11 +64,13 @@ def awaited(rank: Rank) -> Sequence[int]:
     """The handles a rank waits for; for one that sleeps in a place we cannot see, the oldest it has open."""
     if rank.awaits:
         return rank.awaits
-    return (rank.polled,) if rank.polled in rank.open else tuple(rank.open)[:1]
+    if rank.polled in rank.open:
+        return (rank.polled,)
+    return rank.unfinished(rank.waits) or tuple(rank.open)[:1]
 
 
 def absent(seen: Situation, rank: Rank, handle: int) -> Sequence[int]:
-    """The global ranks that an open operation still waits for."""
+    """The global ranks that an open operation still waits for, of those that are here: virtual ones can act."""
     return _need(seen, rank, handle).of
 
 
@@ -80,6 +82,8 @@ def is_waiting(seen: Situation, rank: Rank) -> bool:
         return True
     if rank.state not in (State.RUNNING, State.READY, State.STOPPED):
         return False
+    if rank.unfinished(rank.waits):
+        return True
     asleep = rank.idle_probes >= SURE_PROBES and bool(rank.open)
     return asleep or waits_for_store(seen, rank) or (_polls_only(seen, rank) and rank.polled in rank.open)
 
@@ -119,9 +123,8 @@ def _collect(seen: Situation, rank: Rank, needs: dict[object, Need]) -> int:
 def _need(seen: Situation, rank: Rank, handle: int) -> Need:
     op = seen.exchange.find(rank.rank, handle)
     if op is not None:
-        return Need(op.absent)
+        return Need([member for member in op.absent if member in seen.ranks])
     posted = rank.open[handle]  # a message whose other side is not there
-    members = seen.exchange.members(rank.rank, posted.group)
-    if posted.call.peer >= 0:
-        return Need((members[posted.call.peer],))
-    return Need([m for m in members if m != rank.rank], one_is_enough=True)
+    members, peer = seen.exchange.members(rank.rank, posted.group), posted.call.peer
+    others = [members[peer]] if peer >= 0 else [member for member in members if member != rank.rank]
+    return Need(others if all(other in seen.ranks for other in others) else (), one_is_enough=True)

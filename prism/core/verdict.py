@@ -96,7 +96,9 @@ def _hang(seen: Situation, silent: Sequence[Rank]) -> Diagnosis:
     seconds = seen.hang_after // 1_000_000_000
     summary = f"{phrases.ranks([r.rank for r in silent])} posted nothing and did not end for {seconds} s"
     others = [r for r in seen.ranks.values() if r not in silent]
-    waiting = phrases.situations(seen, [r for r in others if r.state is State.BLOCKED])
+    waiting = phrases.situations(
+        seen, [r for r in seen.ranks.values() if r.state is State.BLOCKED or is_waiting(seen, r)]
+    )
     summary += f"; {waiting}" if waiting else ""
     return Diagnosis(kind="hang", summary=summary, ranks=[_state(seen, r) for r in [*silent, *others]])
 

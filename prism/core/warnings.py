@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from prism.core.diagnosis import Warning
 
+ATTACH = "attach"
+"""The kind of what a rank that waits for a debugger says."""
+
 
 class Warnings:
     """Collects warnings in the order in which each was first seen."""

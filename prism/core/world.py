@@ -18,6 +18,7 @@ from prism.core.events import (
     AnyInstruction,
     Asked,
     Broke,
+    Completed,
     Deliver,
     Delivered,
     Event,
@@ -36,21 +37,20 @@ from prism.core.events import (
     Posted,
     Probed,
     Raised,
+    Ref,
     Release,
     Run,
     Suspended,
     Ticked,
     Waited,
 )
-from prism.core.exchange import Done, Exchange, FoldDue, Outcome, Spent
+from prism.core.exchange import Done, Exchange, FoldDue, Lent, Outcome, Spent
 from prism.core.graph import OpKind
-from prism.core.matching import Op
+from prism.core.loans import Loans
 from prism.core.ranks import Rank
 from prism.core.states import State, Trigger
+from prism.core.store import SETS
 from prism.core.turns import Turns
-
-CHANGES_STORE = frozenset({"set", "add", "append", "compare_set"})
-"""Calls of the store after which a key may be there that somebody waits for."""
 
 
 class World(Turns):
@@ -59,7 +59,8 @@ class World(Turns):
     def __init__(self, ranks: Sequence[int], slots: int, exchange: Exchange, hang_after: int, preempt: bool = True):
         super().__init__(ranks, slots, exchange, hang_after, preempt)
         self._killed = False
-        self._folds: dict[int, Op] = {}
+        self._folds: dict[int, FoldDue] = {}
+        self._loans = Loans()
         self._side_asks: list[Asked] = []  # store calls of threads that are not the main one
 
     def start(self) -> list[AnyInstruction]:
@@ -126,6 +127,7 @@ class World(Turns):
 
     def _waited(self, rank: Rank, event: Waited) -> None:
         self.exchange.wait(event)
+        rank.waits = event.handles
         rank.awaits = rank.unfinished(event.handles) if event.blocks else ()
         if rank.awaits:
             self.move(rank, Trigger.BLOCK)
@@ -163,7 +165,7 @@ class World(Turns):
             rank.polls = 0
             self.move(rank, Trigger.SPEAK)
             self.answer(rank.rank, event.number, reply)
-        if event.request.action in CHANGES_STORE:
+        if event.request.action in SETS:
             self._ask_again()
 
     def _marked(self, rank: Rank, event: Marked) -> None:
@@ -182,6 +184,11 @@ class World(Turns):
     def _delivered(self, rank: Rank, event: Delivered) -> None:
         self.move(rank, Trigger.WORK)
         self.ledger.close("deliver", rank.rank, event.handle)
+        self._release(self._loans.read(rank.rank, event.handle))
+
+    def _completed(self, rank: Rank, event: Completed) -> None:
+        self.move(rank, Trigger.WORK)
+        del rank.open[event.handle]
 
     def _noticed(self, rank: Rank, event: Noticed) -> None:
         self.move(rank, Trigger.SPEAK)
@@ -202,6 +209,7 @@ class World(Turns):
         rank.peak_bytes, rank.peak_breakdown = event.peak_bytes, event.peak_breakdown
         if event.code:
             self.failed.setdefault(rank.rank, self.now)
+        self.exchange.finish(event)
         if not self.busy(rank):
             self.say(Leave, rank.rank)
 
@@ -213,8 +221,12 @@ class World(Turns):
             self.failed.setdefault(rank.rank, self.now)
         orphans = self.ledger.of("fold", rank.rank)
         self.ledger.cancel(rank.rank)
+        self._release(self._loans.gone(rank.rank))
         for number in orphans:
-            self._fold(self._folds[number])
+            due = self._folds[number]
+            heir = next((r for r in due.op.members if self.ranks[r].alive), None)
+            if heir is not None:
+                self._fold(due, heir)
 
     # -- deciding ----------------------------------------------------------------------------------------------------
 
@@ -223,37 +235,44 @@ class World(Turns):
             match outcome:
                 case Done():
                     self._done(self.ranks[outcome.rank], outcome)
-                case FoldDue(op=op, rank=number):
-                    self._fold(op, number)
+                case FoldDue(rank=number):
+                    self._fold(outcome, number)
                 case Spent(rank=number, payload=payload):
-                    if self.ranks[number].alive:
-                        self.say(Release, number, payload=payload)
+                    self._release([(number, payload)])
+                case Lent(rank=number, payload=payload, readers=readers):
+                    alive = [reader for reader in readers if self.ranks[reader[0]].alive]
+                    self._release(self._loans.lend(number, payload, alive))
 
     def _done(self, rank: Rank, done: Done) -> None:
         del rank.open[done.handle]
         if not rank.alive:
             return
         self.ledger.open("deliver", rank.rank, done.handle)
-        self.say(Deliver, rank.rank, handle=done.handle, result=done.result, blocks=done.blocks, source=done.source)
+        self.say(
+            Deliver, rank.rank, handle=done.handle, result=done.result, blocks=done.blocks, source=done.source,
+            synthesised=done.synthesised,
+        )  # fmt: skip
         if rank.awaits:
             rank.awaits = rank.unfinished(rank.awaits)
             if not rank.awaits and rank.state is State.BLOCKED:
                 self.move(rank, Trigger.UNBLOCK)
 
-    def _fold(self, op: Op, rank: int | None = None) -> None:
-        """Let `rank` do the sum, or any member that is alive."""
-        if rank is None:
-            rank = next((r for r in op.members if self.ranks[r].alive), None)
-        if rank is None:
-            return
-        call, posts = op.call, [op.posts[m] for m in range(len(op.members))]
+    def _release(self, spent: list[tuple[int, Ref]]) -> None:
+        """Tell ranks which of their bytes nobody needs."""
+        for rank, payload in spent:
+            if self.ranks[rank].alive:
+                self.say(Release, rank, payload=payload)
+
+    def _fold(self, due: FoldDue, rank: int) -> None:
+        """Let `rank` do the sum."""
+        op, call = due.op, due.op.call
         splits = op.splits() if call.kind in (OpKind.ALL_TO_ALL, OpKind.REDUCE_SCATTER) else ()
-        inputs = tuple(p.payload for p in posts)
-        self._folds[op.number] = op
+        inputs = tuple(op.posts[member].payload for member in range(len(op.members)))
+        self._folds[op.number] = due
         self.ledger.open("fold", rank, op.number)
         self.say(
             Fold, rank, op=op.number, kind=call.kind, dtype=call.dtype, reduce=call.reduce, root=call.root,
-            inputs=inputs, splits=splits,
+            inputs=inputs, splits=splits, parts=due.parts,
         )  # fmt: skip
 
     def _ask_again(self) -> None:
@@ -292,6 +311,7 @@ _HANDLERS: dict[type[Event], Callable[[World, Rank, Any], None]] = {
     Marked: World._marked,
     Folded: World._folded,
     Delivered: World._delivered,
+    Completed: World._completed,
     Probed: World.on_probed,
     Suspended: World.on_suspended,
     Noticed: World._noticed,

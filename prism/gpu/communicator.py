@@ -7,6 +7,7 @@ to torch: prism.gpu.native_group (C++) and prism.gpu.python_group.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -20,6 +21,8 @@ from prism.core.matching import SELF_CONTAINED
 from prism.core.semantics import rules
 from prism.gpu.link import Link
 from prism.gpu.memory import uncounted
+from prism.gpu.synthesis import synthesise
+from prism.gpu.tensors import nbytes
 from prism.gpu.work import Batch, Operation, Wrap
 
 Tensors = Sequence[torch.Tensor]
@@ -185,8 +188,11 @@ class Communicator:
         )
         payload = None
         if inputs:
-            payload = self._link.save(inputs, lasting=kind in SELF_CONTAINED)
+            lasting = kind in SELF_CONTAINED and self._link.kept.keeps(call.dtype, nbytes(inputs))
+            payload = self._link.save(inputs, lasting)
         operation = Operation(self._link, outputs, call.peer, call.recv)
+        if self._link.synthesises:
+            operation.stand_in = functools.partial(synthesise, call, self.rank, inputs, outputs)
         work = self._wrap(operation)
         if self._batch is not None:
             self._batch.add(operation)

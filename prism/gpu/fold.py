@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from prism.core.contribution import Part
 from prism.core.events import Fold, Ref
 from prism.core.graph import ITEMSIZE, OpKind
 from prism.core.ring import chunks, order
-from prism.gpu.tensors import view
+from prism.gpu.tensors import save, view
 from prism.net.payloads import Arena, Library
 
 try:
@@ -29,20 +30,32 @@ _COMBINE: dict[str, Callable[..., torch.Tensor]] = {
 Piece = tuple[int, int, int]
 """Elements from, to, and the owner: the member whose input comes last in their sum."""
 
+Home = Callable[[int], Arena]
+"""Where a result of so many bytes belongs."""
 
-def fold(due: Fold, library: Library, arena: Arena) -> tuple[Ref, ...]:
-    """Do what the instruction says; returns one result for all members, or one for each, in `arena`."""
+WHOLE = Part("rest", -1, 0)
+"""The sum that leaves nobody out."""
+
+
+def fold(due: Fold, library: Library, home: Home) -> tuple[tuple[Ref, ...], tuple[Ref, ...]]:
+    """Do what the instruction says; returns one result for all members, or one for each, and the partial sums."""
     inputs = [ref for ref in due.inputs if ref is not None]
     if due.kind in (OpKind.ALL_GATHER, OpKind.GATHER):
-        return (arena.join(inputs, library),)
+        return (_join(inputs, library, home),), ()
     if due.kind is OpKind.ALL_TO_ALL:
-        return tuple(arena.join(blocks, library) for blocks in _blocks(inputs, due.splits, ITEMSIZE[due.dtype]))
+        blocks = _blocks(inputs, due.splits, ITEMSIZE[due.dtype])
+        return tuple(_join(of, library, home) for of in blocks), ()
     pieces = _pieces(due, inputs[0].nbytes // ITEMSIZE[due.dtype], len(inputs))
     dtype: torch.dtype = getattr(torch, due.dtype)
     floats = dtype.is_floating_point or dtype.is_complex
     native = due.reduce in NATIVE_REDUCES and due.dtype in NATIVE_DTYPES and (floats or due.reduce != "avg")
     sums = _native_sums if native and _fold is not None else sums_in_torch
-    return (sums(due.reduce, dtype, inputs, pieces, library, arena),)
+    result, *partial = sums(due.reduce, dtype, inputs, pieces, due.parts, library, home(inputs[0].nbytes))
+    return (result,), tuple(partial)
+
+
+def _join(parts: Sequence[Ref], library: Library, home: Home) -> Ref:
+    return home(sum(ref.nbytes for ref in parts)).join(parts, library)
 
 
 def _blocks(inputs: Sequence[Ref], splits: Sequence[Sequence[int]], itemsize: int) -> list[list[Ref]]:
@@ -66,37 +79,66 @@ def _pieces(due: Fold, count: int, size: int) -> list[Piece]:
 
 
 def _native_sums(
-    reduce: str, dtype: torch.dtype, inputs: Sequence[Ref], pieces: list[Piece], library: Library, arena: Arena
-) -> Ref:
-    result = arena.reserve(inputs[0].nbytes)
+    reduce: str,
+    dtype: torch.dtype,
+    inputs: Sequence[Ref],
+    pieces: list[Piece],
+    parts: Sequence[Part],
+    library: Library,
+    arena: Arena,
+) -> list[Ref]:
+    result, *partial = (arena.reserve(inputs[0].nbytes) for _ in range(1 + len(parts)))
     _fold.fold(
         rows=[(library.descriptor(ref), ref.offset) for ref in inputs],
         out=(arena.descriptor, result.offset),
         pieces=pieces,
+        parts=[
+            ((arena.descriptor, ref.offset), _places(part, pieces, len(inputs)), part.left_out)
+            for ref, part in zip(partial, parts, strict=True)
+        ],
         dtype=dtype,
         reduce="sum" if reduce == "avg" else reduce,
         factor=1.0 / len(inputs) if reduce == "avg" else 1.0,  # as NCCL: floats are scaled before they are added
     )
-    return result
+    return [result, *partial]
+
+
+def _places(part: Part, pieces: list[Piece], size: int) -> list[tuple[int, int]]:
+    places = (part.places(owner, size) for _, _, owner in pieces)
+    return [(of.start, of.stop) for of in places]
 
 
 def sums_in_torch(
-    reduce: str, dtype: torch.dtype, inputs: Sequence[Ref], pieces: list[Piece], library: Library, arena: Arena
-) -> Ref:
+    reduce: str,
+    dtype: torch.dtype,
+    inputs: Sequence[Ref],
+    pieces: list[Piece],
+    parts: Sequence[Part],
+    library: Library,
+    arena: Arena,
+) -> list[Ref]:
     """The same by torch's operators, for all types and reductions; every step is rounded to the tensors' type."""
     rows = [view(library.read(ref), dtype) for ref in inputs]
-    data = bytearray(inputs[0].nbytes)
-    result, size = view(data, dtype), len(rows)
     floats = dtype.is_floating_point or dtype.is_complex
     if reduce == "avg" and floats:
         for row in rows:
-            torch.mul(row, 1.0 / size, out=row)
-    for start, stop, owner in pieces:
-        first, *others = order(owner, size)
-        out = result[start:stop]
-        out.copy_(rows[first][start:stop])
-        for member in others:
-            _COMBINE[reduce](out, rows[member][start:stop], out=out)
+            torch.mul(row, 1.0 / len(rows), out=row)
+    sums = [_sum(reduce, rows, pieces, part) for part in (WHOLE, *parts)]
     if reduce == "avg" and not floats:  # and integers are divided afterwards
-        torch.div(result, size, rounding_mode="trunc", out=result)
-    return arena.put([data] if data else [], len(data))
+        torch.div(sums[0], len(rows), rounding_mode="trunc", out=sums[0])
+    return [save([total], arena) for total in sums]
+
+
+def _sum(reduce: str, rows: Sequence[torch.Tensor], pieces: list[Piece], part: Part) -> torch.Tensor:
+    """The sum of those rows that the part holds; zero where there are none."""
+    total, size = torch.zeros_like(rows[0]), len(rows)
+    for start, stop, owner in pieces:
+        turns, out = order(owner, size), total[start:stop]
+        members = (turns[place] for place in part.places(owner, size))
+        for number, member in enumerate(m for m in members if m not in part.left_out):
+            row = rows[member][start:stop]
+            if number == 0:
+                out.copy_(row)
+            else:
+                _COMBINE[reduce](out, row, out=out)
+    return total

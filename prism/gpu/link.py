@@ -9,6 +9,7 @@ on it, and one that waits hands the queue to a fresh completer first, so results
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import queue
 import socket
@@ -43,6 +44,7 @@ from prism.core.events import (
     StoreCall,
     Waited,
 )
+from prism.core.kept import Kept
 from prism.gpu.callsite import callsite
 from prism.gpu.fold import fold
 from prism.gpu.tensors import load, load_blocks, save
@@ -53,10 +55,15 @@ COMPLETER = "prism-completer"
 
 
 class Pending(Protocol):
-    """What the link needs of an operation that was posted."""
+    """What the link needs of an operation that was posted; its result fills `outputs`."""
+
+    outputs: list[torch.Tensor]
 
     def deliver(self, result: Ref | None, blocks: tuple[int, ...], source: int) -> None:
         """Copy the result, which a message's sender `source` sent, and complete the future."""
+
+    def synthesise(self, source: int) -> None:
+        """Make up a result that nobody has kept, and complete the future."""
 
     def done(self) -> bool:
         """Whether the result is there."""
@@ -66,18 +73,20 @@ class Pending(Protocol):
 
 
 class Link:
-    """The connection of one rank; `scratch` holds what is spent after a fold, `record` what stays.
+    """The connection of one rank; `scratch` holds what is spent once it is read, `record` what `kept` keeps.
 
-    `keeps`: whether inputs are kept for others; they are not where everything is answered from the record.
+    `answered`: everything is answered from the record, so that nobody needs what this rank puts in.
     """
 
     def __init__(
-        self, rank: int, line: socket.socket, scratch: Path, record: Path, stage: str, keeps: bool = True
+        self, rank: int, line: socket.socket, scratch: Path, record: Path, stage: str, answered: bool, kept: Kept
     ) -> None:
         self.rank = rank
+        self.kept = kept
+        self.synthesises = answered and kept.payloads != "all"  # whether results may have to be made up
         owner = f"{stage}-{rank}-{os.getpid()}"
         self._line = line
-        self._keeps = keeps
+        self._answered = answered
         self._scratch = Arena(scratch, f"{owner}-input")
         self._record = Arena(record, f"{owner}-result")
         self._library = Library(scratch, record)
@@ -105,8 +114,12 @@ class Link:
             self._send(Joined(rank=self.rank, group=group, ranks=ranks, backend=backend))
 
     def save(self, inputs: Sequence[torch.Tensor], lasting: bool) -> Ref | None:
-        """Keep an input as it is now; a lasting one is its own result and stays in the record."""
-        return save(inputs, self._record if lasting else self._scratch) if self._keeps else None
+        """Put an input, as it is now, where others read it; a lasting one is a result too, and stays in the record."""
+        return None if self._answered else save(inputs, self._record if lasting else self._scratch)
+
+    def _home(self, dtype: str, nbytes: int) -> Arena:
+        """Where a result belongs."""
+        return self._record if self.kept.keeps(dtype, nbytes) else self._scratch
 
     def load(self, result: Ref, blocks: Sequence[int], into: Sequence[torch.Tensor], room: Sequence[int]) -> None:
         """Fill tensors with a result, in blocks that do not fill their room where such are given."""
@@ -204,6 +217,10 @@ class Link:
         if threading.get_ident() == self._main:
             self._resumed = time.monotonic_ns()
 
+    def begin(self) -> None:
+        """The program is about to start."""
+        self.resume()
+
     def excuse(self, duration: int) -> None:
         """So many ns of the program's time were PRISM's."""
         if threading.get_ident() == self._main:
@@ -271,12 +288,18 @@ class Link:
         while threading.current_thread() is self._completer:
             item = self._work.get()
             if isinstance(item, Fold):
-                results = fold(item, self._library, self._record)
-                self._send(Folded(rank=self.rank, op=item.op, results=results))
+                results, parts = fold(item, self._library, functools.partial(self._home, item.dtype))
+                self._send(Folded(rank=self.rank, op=item.op, results=results, parts=parts))
             else:
-                self._pending[item.handle].deliver(item.result, item.blocks, item.source)
+                if item.synthesised:
+                    self._pending[item.handle].synthesise(item.source)
+                else:
+                    self._pending[item.handle].deliver(item.result, item.blocks, item.source)
                 del self._pending[item.handle]
-                self._send(Delivered(rank=self.rank, handle=item.handle))
+                self._tell_done(item.handle)
+
+    def _tell_done(self, handle: int) -> None:
+        self._send(Delivered(rank=self.rank, handle=handle))
 
 
 def connect(path: Path) -> socket.socket:

@@ -8,6 +8,7 @@ import os
 import random
 import runpy
 import signal
+import socket
 import sys
 import threading
 import traceback
@@ -25,18 +26,19 @@ from prism.gpu.faults import Faults
 from prism.gpu.link import Link, connect
 from prism.gpu.marks import watch
 from prism.gpu.memory import MemoryMeter
+from prism.gpu.output import flush, redirect
 from prism.gpu.substitution import substitute
 
 
-def live(birth: Birth) -> None:
+def live(birth: Birth) -> NoReturn:
     """Run the program as the rank; never returns."""
     setup, program = birth.setup, birth.setup.program
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the coordinator hears it and ends the run in order
     name = f"{birth.rank}.log" if setup.stage == "capture" else f"{birth.rank}.{setup.stage}.log"
-    _redirect(Path(setup.logs) / name)
+    redirect(Path(setup.logs) / name)
     os.environ.update(environment(birth))
     line = connect(Path(birth.socket))
-    link = Link(birth.rank, line, Path(setup.scratch), Path(setup.payloads), birth.stage, keeps=not setup.answered)
+    link = _link(birth, line)
     link.tell(Introduction(rank=birth.rank, pid=os.getpid()))
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     random.seed(birth.rank)  # as different from rank to rank as fresh processes are, and the same in every run
@@ -59,6 +61,17 @@ def live(birth: Birth) -> None:
     life.end(code)
 
 
+def _link(birth: Birth, line: socket.socket) -> Link:
+    """The rank's link: to the coordinator, or in an emulation to the pruned engine."""
+    setup = birth.setup
+    if setup.emulation is None:
+        scratch, record = Path(setup.scratch), Path(setup.payloads)
+        return Link(birth.rank, line, scratch, record, birth.stage, setup.answered, setup.kept)
+    from prism.gpu.sandbox import sandbox_link  # needs the pruned engine, which is not built everywhere
+
+    return sandbox_link(birth, line)
+
+
 class _Life:
     """How far the rank's program has come, and how it ends."""
 
@@ -73,7 +86,7 @@ class _Life:
     def begin(self) -> None:
         """The program, and with it iteration 0, begins."""
         self._faults.begin(0)
-        self._link.resume()
+        self._link.begin()
 
     def mark(self) -> None:
         """An iteration has ended; if it was the last one to capture, so has the rank."""
@@ -86,7 +99,7 @@ class _Life:
 
     def end(self, code: int, cut: bool = False) -> NoReturn:
         """The program is over: say so, stay while there may be sums to do, and exit."""
-        _flush()
+        flush()
         self._breakdown.settle()
         for summary in [] if cut else self._faults.missed(self._iterations):
             self._link.tell(Noticed(rank=self._birth.rank, kind="fault_not_reached", summary=summary))
@@ -124,7 +137,7 @@ class _Life:
 
     def exit(self, code: int) -> NoReturn:
         """Leave at once: threads that still wait must not hold the process."""
-        _flush()
+        flush()
         os._exit(code)
 
 
@@ -197,23 +210,3 @@ def _site_of(error: BaseException) -> str:
     """`path:line` of the innermost frame of the program in the traceback."""
     frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     return site_of_frames(reversed(frames))
-
-
-def _redirect(log: Path) -> None:
-    """Standard output and error go to the rank's log, line by line; nothing can be read."""
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.dup2(descriptor, 1)
-    os.dup2(descriptor, 2)
-    os.close(descriptor)
-    os.close(null)
-    sys.stdin = os.fdopen(0, closefd=False)
-    sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
-    sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False, errors="backslashreplace")
-
-
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):
-            stream.flush()

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 from prism.core.events import Ref
 from prism.gpu.memory import uncounted
-from prism.net.payloads import Arena, Library
+from prism.net.payloads import Arena
+
+
+class Reads(Protocol):
+    """Where payloads are read from."""
+
+    def read_into(self, ref: Ref, buffers: Sequence[Any]) -> None:
+        """Fill the buffers, one after the other, from the payload's start."""
 
 
 def nbytes(tensors: Sequence[torch.Tensor]) -> int:
@@ -21,11 +28,11 @@ def nbytes(tensors: Sequence[torch.Tensor]) -> int:
 @uncounted()
 def save(tensors: Sequence[torch.Tensor], arena: Arena) -> Ref:
     """Write the tensors' elements back to back, each in row-major order."""
-    return arena.put([_bytes_of(t) for t in tensors if t.numel()], nbytes(tensors))
+    return arena.put([flat_bytes(t) for t in tensors if t.numel()], nbytes(tensors))
 
 
 @uncounted()
-def load(ref: Ref, library: Library, into: Sequence[torch.Tensor]) -> None:
+def load(ref: Ref, library: Reads, into: Sequence[torch.Tensor]) -> None:
     """Fill the tensors from bytes that lie back to back; what the bytes do not reach stays as it was.
 
     Autograd does not notice, as with any backend.
@@ -38,7 +45,7 @@ def load(ref: Ref, library: Library, into: Sequence[torch.Tensor]) -> None:
         left -= size
         if not size:
             continue
-        if tensor.is_contiguous() and not _is_lazy(tensor):
+        if is_flat(tensor):
             direct.append(_memory(tensor)[:size])
         else:
             strided.append((tensor, bytearray(size)))
@@ -51,7 +58,7 @@ def load(ref: Ref, library: Library, into: Sequence[torch.Tensor]) -> None:
 
 @uncounted()
 def load_blocks(
-    ref: Ref, library: Library, blocks: Sequence[int], into: Sequence[torch.Tensor], room: Sequence[int]
+    ref: Ref, library: Reads, blocks: Sequence[int], into: Sequence[torch.Tensor], room: Sequence[int]
 ) -> None:
     """Fill the tensors' elements from blocks of bytes, each at the start of its room (in elements)."""
     flat = [tensor.data.reshape(-1) for tensor in into]
@@ -77,9 +84,9 @@ def _memory(tensor: torch.Tensor) -> memoryview:
     return memoryview((ctypes.c_char * nbytes).from_address(tensor.data_ptr())).cast("B")
 
 
-def _bytes_of(tensor: torch.Tensor) -> Any:
+def flat_bytes(tensor: torch.Tensor) -> Any:
     """The elements of a tensor in row-major order: its own memory, or a copy that no meter sees."""
-    if tensor.is_contiguous() and not _is_lazy(tensor):
+    if is_flat(tensor):
         return _memory(tensor)
     data = bytearray(tensor.numel() * tensor.element_size())
     view(data, tensor.dtype).view(tensor.shape).copy_(tensor.data)
@@ -96,6 +103,6 @@ def _scatter(tensor: torch.Tensor, data: bytearray) -> None:
     tensor.data.copy_(flat.view(tensor.shape))
 
 
-def _is_lazy(tensor: torch.Tensor) -> bool:
-    """Whether the tensor's memory is not yet what it stands for."""
-    return tensor.is_conj() or tensor.is_neg()
+def is_flat(tensor: torch.Tensor) -> bool:
+    """Whether the tensor's memory is its elements in row-major order, and already what it stands for."""
+    return tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -39,22 +40,33 @@ class Operation:
         self.failure = ""  # why the result is not in the outputs
         self.batch: Batch | None = None
         self.completion: Completion | None = None  # let go of when done: whoever holds it holds this
+        self.stand_in: Callable[[], None] | None = None  # fills the outputs where nobody has kept the result
         self._link = link
 
     def deliver(self, result: Ref | None, blocks: tuple[int, ...] = (), source: int = -1) -> None:
         """Copy the result (in blocks that do not fill their room, where given) and complete the future."""
+        if result is None:
+            self._end(lambda: None, source)
+        else:
+            self._end(functools.partial(self._link.load, result, blocks, self.outputs, self.room), source)
+
+    def synthesise(self, source: int = -1) -> None:
+        """Make up a result and complete the future."""
+        assert self.stand_in is not None, f"operation {self.handle}: what would stand in for its result is not known"
+        self._end(self.stand_in, source)
+
+    def _end(self, fill: Callable[[], None], source: int) -> None:
         self.source = source if source >= 0 else self.source
         completion = self.completion
         assert completion is not None, f"operation {self.handle} is delivered twice"
         try:
-            if result is not None:
-                self._link.load(result, blocks, self.outputs, self.room)
+            fill()
         except Exception as error:
             self.failure = f"{type(error).__name__}: {error}"
             completion.fail(self.failure)
         else:
             completion.complete(self.outputs)
-        self.completion = None
+        self.completion = self.stand_in = None
         if self.batch is not None:
             self.batch.one_done()
 

@@ -37,6 +37,7 @@ from prism.gpu.rank_line import RankLine
 from prism.net.channel import Channel, Codec
 from prism.net.keys import WorkerKeys
 from prism.net.messages import Broken, FromCoordinator, FromWorker, Goodbye, Hello, Order, Prepared, Report, Setup
+from prism.net.scratch import remove_scratch
 from prism.net.transport import ConnectionClosed
 from prism.net.zeromq import connect
 
@@ -91,7 +92,10 @@ class Worker:
         rank = introduction.rank
         self._lines[rank] = line
         self._pids[rank] = introduction.pid
-        self.report(Launched(rank=rank, pid=introduction.pid))
+        if rank >= 0:
+            self.report(Launched(rank=rank, pid=introduction.pid))
+        elif set(self._assistants()) <= self._lines.keys():
+            self._channel.send(Prepared())
 
     def report(self, event: AnyEvent) -> None:
         """Tell the coordinator, together with whatever else comes in the same turn of the loop."""
@@ -159,16 +163,43 @@ class Worker:
         line = self._lines.pop(rank, None)
         if line is not None:
             line.close()
-        self.report(Exited(rank=rank, code=code))
+        if rank >= 0:
+            self.report(Exited(rank=rank, code=code))
+        elif rank in self._assistants():
+            self._channel.send(Broken(reason=f"assistant {-1 - rank} was lost ({code}); its log may say why"))
+
+    # -- assistants: numbered downwards from -1 ----------------------------------------------------------------------
+
+    def _assistants(self) -> list[int]:
+        """Those of the stage: one for each sandbox rank of an emulation."""
+        emulation = self._setup.emulation if self._setup is not None else None
+        return [-1 - number for number in range(len(emulation.sandbox))] if emulation is not None else []
+
+    def _begin(self) -> None:
+        """Say that the stage may begin, once its assistants are there."""
+        for assistant in self._assistants():
+            self._launch(assistant)
+        if not self._assistants():
+            self._channel.send(Prepared())
+
+    async def _dismiss(self) -> None:
+        """The stage is over: its assistants go, and have gone before others come in their places."""
+        assistants, self._setup = self._assistants(), None
+        for assistant in assistants:
+            if assistant in self._pids:
+                processes.kill_all(self._pids[assistant])
+        while not self._pids.keys().isdisjoint(assistants):  # noqa: ASYNC110 each is forgotten elsewhere
+            await asyncio.sleep(POLL_S)
 
     # -- the fork server ---------------------------------------------------------------------------------------------
 
     async def _set_up(self, setup: Setup) -> None:
         """Begin a stage; the fork server stays if what it has imported serves this program too."""
+        await self._dismiss()
         self._setup = setup
         self._stage += 1
         if self._fork_server is not None and self._ready and self._fork_server.serves(setup.program):
-            self._channel.send(Prepared())
+            self._begin()
             return
         await self._end_fork_server()
         self._fork_server = await ForkServer.start(setup.program)
@@ -183,7 +214,7 @@ class Worker:
                     await self._forget(rank, code)
                 case Ready():
                     self._ready = True
-                    self._channel.send(Prepared())
+                    self._begin()
                 case Failed(reason=reason):
                     self._channel.send(Broken(reason=reason, blame=True))
                     return
@@ -206,6 +237,19 @@ class Worker:
 
 async def serve(name: str, address: str, keys: Path) -> None:
     """Connect to the coordinator and serve it."""
+    task = asyncio.current_task()
+    assert task is not None
+    # The kernel's word that the coordinator has died.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    try:
+        await _serve(name, address, keys)
+    except asyncio.CancelledError:
+        pass
+    finally:
+        remove_scratch(keys.parent)  # the coordinator may not be there to do it
+
+
+async def _serve(name: str, address: str, keys: Path) -> None:
     connection = await connect(address, name, WorkerKeys.load(keys))
     async with Channel[FromCoordinator, FromWorker](connection, Codec(FromCoordinator)) as channel:
         await Worker(name, channel, keys.parent).run()

@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 import traceback
+from typing import NoReturn
 
 from prism.gpu.birth import Birth, Born, Failed, Gone, Ready, die_with_parent
 from prism.gpu.rank import live
@@ -68,7 +69,7 @@ class Zygote:
             for held in (self._line, self._wake_read, self._wake_write):
                 held.close()
             try:
-                live(birth)
+                _begin(birth)
             except BaseException:
                 traceback.print_exc()
             finally:
@@ -96,6 +97,15 @@ class Zygote:
         for pid in list(self._ranks):
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, 0)
+
+
+def _begin(birth: Birth) -> NoReturn:
+    """Be what is born: a rank, or with a number below 0 an assistant."""
+    if birth.rank < 0:
+        from prism.gpu.assistant import assist  # needs the pruned engine, which is not built everywhere
+
+        assist(birth)
+    live(birth)
 
 
 def main() -> None:

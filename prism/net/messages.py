@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from prism.core.events import AnyEvent, AnyInstruction
+from prism.core.kept import EVERYTHING, Kept
 
 
 class Message(msgspec.Struct, tag=True, kw_only=True, frozen=True):
@@ -56,6 +57,16 @@ class Misfortune(msgspec.Struct, frozen=True):
     factor: float = 1.0  # what compute of a slow rank is multiplied by
 
 
+class Emulating(msgspec.Struct, frozen=True):
+    """What the processes of an emulation share: a directory, the sandbox ranks, and bytes for payloads read ahead."""
+
+    directory: str
+    sandbox: tuple[int, ...]
+    pool: int
+    recorded: bool = False  # whether results come from the record, and the engine moves bytes for their time alone
+    attach: bool = False  # whether sandbox ranks wait for a debugger
+
+
 class Setup(Message, frozen=True):
     """Coordinator: the stage that begins; `scratch` and `payloads` are the directories of the payload store."""
 
@@ -70,8 +81,10 @@ class Setup(Message, frozen=True):
     iterations: int = 0  # end each rank after so many; 0: when its program ends
     stage: str = "capture"
     answered: bool = False  # everything is answered from the record, so no input is kept
+    kept: Kept = EVERYTHING  # what stays in the record
     faults: tuple[Misfortune, ...] = ()
     memory: int = 0  # bytes that the tensors of a rank may hold; 0 sets no limit
+    emulation: Emulating | None = None
 
 
 class Order(Message, frozen=True):

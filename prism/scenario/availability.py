@@ -16,12 +16,8 @@ AVAILABLE: dict[str, tuple[object, ...]] = {
     "devices.kind": ("auto", "cpu"),
     "devices.host_memory": (None,),
     "devices.spill": (None,),
-    "capture.payloads": ("all",),
-    "calibrate.iterations": (None,),
-    "calibrate.answers": ("auto", "fast"),
-    "calibrate.share": ("none",),
     "launcher.kind": ("local",),
-    "stages": ("capture", "calibrate", "replay"),
+    "emulate.prune": (True,),
 }
 """What may be chosen today, for a list: what its items may be."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from itertools import pairwise
+from math import prod
 from typing import TYPE_CHECKING, Literal, get_args
 
 from prism.errors import ScenarioError
@@ -12,7 +13,7 @@ from prism.scenario.flaw import Flaw, Path
 from prism.scenario.tables import read_table
 
 if TYPE_CHECKING:
-    from prism.scenario.schema import Fault, Network, Scenario, Slow, WhatIf
+    from prism.scenario.schema import Fault, Network, Replicas, Scenario, Slow, WhatIf, World
 
 Stage = Literal["capture", "calibrate", "replay", "emulate"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
@@ -30,7 +31,7 @@ def refuse_impossible(scenario: Scenario) -> None:
     _refuse_iterations(scenario)
     _refuse_slices(scenario)
     _refuse_ranks(scenario)
-    _refuse_network(("network",), scenario.network, scenario)
+    _refuse_network(("network",), scenario.network, scenario, scenario.world)
     for index, variant in enumerate(scenario.what_if):
         _refuse_variant(("what_if", index), variant, scenario)
 
@@ -108,15 +109,31 @@ def _refuse_ranks(scenario: Scenario) -> None:
 
 
 def _refuse_variant(path: Path, variant: WhatIf, scenario: Scenario) -> None:
-    size = scenario.world.size
+    if variant.replicas is not None:
+        _refuse_replicas((*path, "replicas"), variant.replicas, scenario.world.size)
+    world = variant.world(scenario.world)
+    whose = "world.size" if variant.replicas is None else "the variant's world of"
     if variant.slow is not None:
-        _refuse_rank_list(_placed((*path, "slow", "ranks"), variant.slow.ranks), size)
+        _refuse_rank_list(_placed((*path, "slow", "ranks"), variant.slow.ranks), world.size, whose)
         _refuse_times((*path, "slow"), variant.slow)
     if variant.fail is not None:
-        _refuse_rank_list([((*path, "fail", "rank"), variant.fail.rank)], size)
+        _refuse_rank_list([((*path, "fail", "rank"), variant.fail.rank)], world.size, whose)
         if variant.jitter is not None:
             raise Flaw((*path, "jitter"), "a variant in which a rank fails is not drawn, leave one of the two out")
-    _refuse_network((*path, "network"), variant.network.applied(scenario.network), scenario)
+    _refuse_network((*path, "network"), variant.network.applied(scenario.network), scenario, world)
+
+
+def _refuse_replicas(path: Path, replicas: Replicas, size: int) -> None:
+    mesh, over = replicas.mesh, replicas.over
+    if prod(mesh.values()) != size:
+        shape = " x ".join(f"{name} {extent}" for name, extent in mesh.items())
+        raise Flaw((*path, "mesh"), f"{shape or 'nothing'} has {prod(mesh.values())} ranks, expected world.size {size}")
+    if over not in mesh:
+        raise Flaw((*path, "over"), f"the mesh has no dimension {over!r}, choose from {', '.join(mesh)}")
+    if mesh[over] == 1:
+        raise Flaw((*path, "over"), f"of one rank along {over} nobody can tell what more would do, capture at least 2")
+    if replicas.to % mesh[over]:
+        raise Flaw((*path, "to"), f"expected a multiple of {mesh[over]}, the extent of {over}, got {replicas.to}")
 
 
 def _refuse_times(path: Path, slow: Slow) -> None:
@@ -129,7 +146,7 @@ def _refuse_times(path: Path, slow: Slow) -> None:
         raise Flaw((*path, "period"), f"expected more than {slow.until - since}ns, the time from its begin to its end")
 
 
-def _refuse_network(path: Path, network: Network, scenario: Scenario) -> None:
+def _refuse_network(path: Path, network: Network, scenario: Scenario, world: World) -> None:
     if network.model == "measured" and network.table is None:
         raise Flaw((*path, "table"), "measured needs one, give a file of nccl-tests output or CSV")
     if network.table is not None:
@@ -137,7 +154,7 @@ def _refuse_network(path: Path, network: Network, scenario: Scenario) -> None:
             read_table(scenario.base / network.table)
         except ScenarioError as error:
             raise Flaw((*path, "table"), str(error)) from None
-    topology, nodes = network.topology, scenario.world.nodes
+    topology, nodes = network.topology, world.nodes
     if topology.kind != "two-tier" and topology.pods is not None:
         raise Flaw((*path, "topology", "pods"), f"only two-tier has them, leave it null for {topology.kind}")
     if topology.kind == "node" and topology.oversubscription is not None:
@@ -167,11 +184,11 @@ def _placed(path: Path, ranks: tuple[int, ...]) -> list[tuple[Path, int]]:
     return [((*path, index), rank) for index, rank in enumerate(ranks)]
 
 
-def _refuse_rank_list(ranks: Iterable[tuple[Path, int]], size: int) -> None:
+def _refuse_rank_list(ranks: Iterable[tuple[Path, int]], size: int, whose: str = "world.size") -> None:
     seen: set[int] = set()
     for path, rank in ranks:
         if not 0 <= rank < size:
-            raise Flaw(path, f"rank {rank} does not exist, world.size {size} has ranks 0 to {size - 1}")
+            raise Flaw(path, f"rank {rank} does not exist, {whose} {size} has ranks 0 to {size - 1}")
         if rank in seen:
             raise Flaw(path, f"rank {rank} is listed twice, keep one")
         seen.add(rank)

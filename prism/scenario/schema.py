@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -201,7 +201,7 @@ class Calibrate(Block, frozen=True, kw_only=True):
     """The runs, slice by slice, that yield durations."""
 
     iterations: Count | None = None
-    """Null: all that were captured."""
+    """How many are measured, warm-up included; null: all that were captured."""
 
     warmup: Annotated[int, Meta(ge=0)] = 2
     """First iterations whose times are left out."""
@@ -213,7 +213,7 @@ class Calibrate(Block, frozen=True, kw_only=True):
     """When answers from outside the slice come: at once, or at the time at which the virtual ranks would give them."""
 
     share: Literal["signature", "none"] = "none"
-    """Whether ranks that do the same share one measurement."""
+    """Whether of ranks that do the same only samples are measured, which stand for all if they agree."""
 
 
 class Emulate(Block, frozen=True, kw_only=True):
@@ -300,6 +300,39 @@ class Jitter(Block, frozen=True, kw_only=True):
     draws: Annotated[int, Meta(ge=1, le=10_000)] = 100
 
 
+class MicroBatches(Block, frozen=True, kw_only=True, rename={"before": "from", "after": "to"}):
+    """Each iteration of a pipeline has another number of micro-batches."""
+
+    before: Annotated[int, Meta(ge=2)]
+    """`from` in a file: how many the program has; of one alone nothing tells how it goes on."""
+
+    after: Count
+    """`to` in a file."""
+
+
+class Routing(Block, frozen=True, kw_only=True):
+    """Tokens go to experts in another proportion, where one all_to_all takes them there and another back."""
+
+    hottest: Annotated[float, Meta(ge=1, le=10**6)]
+    """What the busiest rank of a group gets, over the mean of all its ranks; 1: all get the same."""
+
+    group: str | None = None
+    """The process group that routes, by its name; null: all that do."""
+
+
+class Replicas(Block, frozen=True, kw_only=True):
+    """The mesh of the job is longer along one dimension, whose new ranks do what those that were captured do."""
+
+    mesh: dict[str, Count]
+    """Dimension to extent, as captured; row-major, the last varies fastest."""
+
+    over: str
+    """The dimension."""
+
+    to: Count
+    """Its extent in the variant, a multiple of the captured one."""
+
+
 class WhatIf(Block, frozen=True, kw_only=True):
     """A variant of the replay."""
 
@@ -309,6 +342,16 @@ class WhatIf(Block, frozen=True, kw_only=True):
     fail: Fail | None = None
     jitter: Jitter | None = None
     network: NetworkChange = NetworkChange()
+    micro_batches: MicroBatches | None = None
+    routing: Routing | None = None
+    replicas: Replicas | None = None
+
+    def world(self, captured: World) -> World:
+        """The world that the variant replays."""
+        if self.replicas is None:
+            return captured
+        size = captured.size // self.replicas.mesh[self.replicas.over] * self.replicas.to
+        return msgspec.structs.replace(captured, size=size)
 
 
 class Launcher(Block, frozen=True, kw_only=True):
@@ -387,19 +430,16 @@ class Scenario(Block, frozen=True, kw_only=True):
         """The program's script as an absolute path; None for a module."""
         return self.base / self.program.script if self.program.script else None
 
-    def slices(self) -> tuple[tuple[int, ...], ...]:
-        """The ranks of each calibration slice, in the order in which they run."""
+    def slices(self, ranks: Sequence[int] | None = None) -> tuple[tuple[int, ...], ...]:
+        """The slices, in the order in which they run, that calibrate these ranks, ascending; left out: all."""
+        wanted = range(self.world.size) if ranks is None else ranks
         chosen = self.calibrate.slice
-        if isinstance(chosen, tuple):
-            return chosen
-        if chosen == "auto":
-            width = self.devices.slots
-        elif chosen == "node":
-            width = self.world.ranks_per_node
-        else:
-            width = int(chosen)
-        ranks = range(self.world.size)
-        return tuple(tuple(ranks[first : first + width]) for first in ranks[::width])
+        if isinstance(chosen, int) or chosen == "auto":
+            width = self.devices.slots if chosen == "auto" else chosen
+            return tuple(tuple(wanted[first : first + width]) for first in range(0, len(wanted), width))
+        fixed = map(self.world.node_ranks, range(self.world.nodes)) if chosen == "node" else chosen
+        kept = (tuple(rank for rank in slice if rank in wanted) for slice in fixed)
+        return tuple(slice for slice in kept if slice)
 
     def digest(self, stage: Stage = "replay") -> str:
         """SHA-256 of all that decides what a stage computes: not where the file lies, which stages run or the views."""

@@ -23,6 +23,7 @@ from prism.core.events import (
 )
 from prism.core.exchange import Capture
 from prism.core.graph import OpKind
+from prism.core.kept import EVERYTHING, Kept
 from prism.core.world import World
 
 MS = 1_000_000  # ns
@@ -89,9 +90,9 @@ def asked(
 class Stage:
     """A world that captures; its clock moves by `pass_time` alone, and what it says is given without causes."""
 
-    def __init__(self, size: int, slots: int = 0, hang_after: int = 60 * SECOND) -> None:
+    def __init__(self, size: int, slots: int = 0, hang_after: int = 60 * SECOND, kept: Kept = EVERYTHING) -> None:
         self.size = size
-        self.exchange = Capture(range(size))
+        self.exchange = Capture(range(size), kept)
         self.world = World(range(size), slots or size, self.exchange, hang_after)
         self.first = _plain(self.world.start())
         self.now = 0
@@ -120,9 +121,9 @@ class Stage:
         return [rank.state.value for rank in self.world.ranks.values()]
 
 
-def on_stage(size: int, hang_after: int = 60 * SECOND) -> Stage:
+def on_stage(size: int, hang_after: int = 60 * SECOND, kept: Kept = EVERYTHING) -> Stage:
     """A stage with a slot for each rank, all of them running."""
-    stage = Stage(size, hang_after=hang_after)
+    stage = Stage(size, hang_after=hang_after, kept=kept)
     stage.up()
     return stage
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from prism.core.events import AnyEvent, AnyInstruction, Ticked, stamp
 from prism.core.exchange import Capture
+from prism.core.kept import EVERYTHING, Kept
 from prism.core.states import HOLDS_SLOT
 from prism.core.world import World
 from tests.core.actors import MS, SECOND
@@ -28,9 +29,11 @@ class Simulation:
     With `deadly` any process may be killed at any moment.
     """
 
-    def __init__(self, programs: Sequence[Program], slots: int, seed: int, deadly: bool = False) -> None:
+    def __init__(
+        self, programs: Sequence[Program], slots: int, seed: int, deadly: bool = False, kept: Kept = EVERYTHING
+    ) -> None:
         self.slots = slots
-        self.exchange = Capture(range(len(programs)))
+        self.exchange = Capture(range(len(programs)), kept)
         self.world = World(range(len(programs)), slots, self.exchange, hang_after=3600 * SECOND)
         self.processes = [Process(rank, program) for rank, program in enumerate(programs)]
         self.events: list[AnyEvent] = []

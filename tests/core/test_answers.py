@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from prism.core.answers import Answers, Diverged
-from prism.core.events import StoreCall
+from prism.core.events import Call, StoreCall
 from prism.core.exchange import Done
+from prism.core.graph import OpKind
 from prism.core.record import MarkStep, PostStep, RankRecord, WaitStep
 from prism.core.store import Reply
-from tests.core.actors import RESULT, all_reduce, asked, barrier, posted, waited
+from tests.core.actors import RESULT, all_reduce, asked, barrier, call, posted, waited
 
 
 def answers(*steps: PostStep | WaitStep | MarkStep, replies: list[tuple[StoreCall, Reply]] | None = None) -> Answers:
@@ -53,3 +54,38 @@ def test_equal_calls_get_their_replies_in_the_recorded_order() -> None:
 def test_a_call_of_the_store_past_the_record_has_diverged() -> None:
     with pytest.raises(Diverged, match=r"then nothing more; now get of store key a, b at train.py:5"):
         answers().ask(asked(0, "get", "a", "b", site="train.py:5"))
+
+
+def exchange(*sizes: int) -> Call:
+    """An all_to_all whose sizes follow from numbers that the rank has computed."""
+    return call(OpKind.ALL_TO_ALL, sum(sizes), send=sizes, recv=(2, 2))
+
+
+def test_a_result_that_was_not_kept_is_made_up() -> None:
+    recorded = PostStep("default", 1, all_reduce(), "train.py:5", source=2, dropped=16)
+    assert answers(recorded).post(posted(0, 1, all_reduce())) == [Done(0, 1, None, source=2, synthesised=True)]
+
+
+def test_sizes_may_differ_once_a_result_was_made_up() -> None:
+    made_up = PostStep("default", 1, all_reduce(), "train.py:5", dropped=16)
+    then = PostStep("default", 2, exchange(1, 3), "train.py:6", result=RESULT)
+    with pytest.raises(Diverged):
+        answers(then).post(posted(0, 2, exchange(3, 1)))
+    of = answers(made_up, then)
+    of.post(posted(0, 1, all_reduce()))
+    assert of.post(posted(0, 2, exchange(3, 2))) == [Done(0, 2, RESULT)], "as many are awaited as were then"
+
+
+def test_a_recorded_result_of_another_size_than_is_awaited_gives_way_to_one_that_is_made_up() -> None:
+    made_up = PostStep("default", 1, all_reduce(), "train.py:5", dropped=16)
+    of = answers(made_up, PostStep("default", 2, all_reduce(8), "train.py:6", result=RESULT))
+    of.post(posted(0, 1, all_reduce()))
+    assert of.post(posted(0, 2, all_reduce(4))) == [Done(0, 2, None, synthesised=True)]
+
+
+def test_another_operation_has_diverged_whatever_was_made_up() -> None:
+    made_up = PostStep("default", 1, all_reduce(), "train.py:5", dropped=16)
+    of = answers(made_up, PostStep("default", 2, all_reduce(), "train.py:6"))
+    of.post(posted(0, 1, all_reduce()))
+    with pytest.raises(Diverged, match=r"results that capture\.payloads does not keep were made up before, keep all$"):
+        of.post(posted(0, 2, barrier()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from prism.core.calibration import calibrate
+from prism.core.calibration import NOT_MEASURED, calibrate, iterations_to_run, place, spread_quantiles
 from prism.core.graph import Graph, NodeKind, OpKind
 from prism.core.replay import evaluate, make_plan
 from tests.core.jobs import Job, data_parallel
@@ -92,6 +92,69 @@ def test_spread_counts_samples_and_outliers() -> None:
     assert found.spread.tolist() == [(0, first, 5, 1, 14, 4), (0, second, 5, 0, 5, 0)]
 
 
+def test_an_iteration_that_was_not_measured_takes_the_medians_of_those_alike() -> None:
+    graph = steps([8, 8, 8, 8, 16, 8, 16])
+    found = calibrate(graph, measure(graph, 900, 9, 10, 4, 12, 6, 14, 8, 50, 5, *[NOT_MEASURED] * 4), warmup=1)
+    assert found.durations[segments(graph)].tolist() == [900, 9, 10, 4, 12, 6, 14, 8, 50, 5, 12, 6, 50, 5]
+    assert found.spread["samples"].tolist() == [3, 3, 1, 1]
+    assert found.spread["outliers"].tolist() == [0, 0, 0, 0]
+
+
+def test_what_is_like_nothing_measured_stays_unmeasured() -> None:
+    graph = steps([8, 8, 16])
+    found = calibrate(graph, measure(graph, 1, 1, 1, 1, NOT_MEASURED, NOT_MEASURED), warmup=0)
+    assert found.durations[segments(graph)].tolist()[-2:] == [NOT_MEASURED] * 2
+
+
+@pytest.mark.parametrize(
+    ("sizes", "wanted", "changes", "needed"),
+    [
+        ([8] * 6, 3, (), 3),
+        ([8, 8, 8, 8, 16, 8], 3, (), 5),  # goes on to the first that is unlike
+        ([16, 8, 8, 16, 8, 8], 2, (), 4),  # the warm-up is no sample of anything
+        ([8] * 6, 3, (4,), 5),  # before and after a fault begins are not alike
+        ([8, 8, 8, 8, 16, 32], 3, (), 6),
+    ],
+)
+def test_how_many_iterations_have_to_run(sizes: list[int], wanted: int, changes: tuple[int, ...], needed: int) -> None:
+    graph = steps(sizes, tail=True)
+    assert iterations_to_run(graph, wanted, 1, {0: changes}).tolist() == [needed]
+    measured = np.full(len(graph.nodes), NOT_MEASURED)
+    place(graph, measured, 0, range(2 * needed))
+    found = calibrate(graph, measured, 1, {0: changes}).durations
+    assert (found != NOT_MEASURED).all()
+    assert found[segments(graph)].tolist()[-1] == 0, "what follows the last mark"
+
+
+def test_a_rank_that_ends_fewer_iterations_runs_whole() -> None:
+    job = Job(3)
+    for rank, iterations in enumerate((4, 2, 0)):
+        for _ in range(iterations):
+            job.compute(rank, 1)
+            job.mark(rank)
+    assert iterations_to_run(job.graph(), 2, 1).tolist() == [2, 0, 0]
+
+
+def test_a_whole_program_keeps_what_follows_its_last_mark() -> None:
+    graph = steps([8], tail=True)
+    measured = np.full(len(graph.nodes), NOT_MEASURED)
+    place(graph, measured, 0, [5, 6, 7])
+    assert measured[segments(graph)].tolist() == [5, 6, 7]
+
+
+def test_the_spread_is_weighted_by_time() -> None:
+    graph = steps([8] * 5)
+    long, short = (96, 98, 100, 102, 104), (2, 4, 6, 8, 10)
+    measured = measure(graph, *[value for pair in zip(long, short, strict=True) for value in pair])
+    spread = calibrate(graph, measured, warmup=0).spread
+    assert spread_quantiles(spread, (0.5, 0.94, 0.95, 1)) == [0.04, 0.04, pytest.approx(2 / 3), pytest.approx(2 / 3)]
+
+
+def test_there_is_no_spread_of_single_samples() -> None:
+    graph = steps([8, 16, 32])
+    assert spread_quantiles(calibrate(graph, measure(graph, *[1] * 6), warmup=0).spread, (0.5,)) is None
+
+
 def test_other_nodes_get_no_duration() -> None:
     graph = steps([8, 8])
     found = calibrate(graph, np.full(len(graph.nodes), 9), warmup=0)
@@ -122,4 +185,4 @@ def test_bad_measurements_are_refused() -> None:
     with pytest.raises(ValueError, match=r"shape \(2,\); the graph has 5 nodes"):
         calibrate(graph, np.zeros(2, np.int64), warmup=0)
     with pytest.raises(ValueError, match="node 3 has a negative"):
-        calibrate(graph, measure(graph, 1, -1), warmup=0)
+        calibrate(graph, measure(graph, 1, -2), warmup=0)

@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from prism.core.events import Deliver
+from prism.core.events import Deliver, Delivered, Exited, Ref, Release
+from prism.core.kept import EVERYTHING, Kept
 from tests.core.processes import Post, Program
 from tests.core.random_programs import random_programs, skip_one_post
 from tests.core.simulation import Simulation
@@ -14,8 +15,8 @@ from tests.core.simulation import Simulation
 SEEDS = range(100)
 
 
-def act_out(seed: int, programs: list[Program], deadly: bool = False) -> Simulation:
-    simulation = Simulation(programs, random.Random(seed).randint(1, len(programs)), seed, deadly)
+def act_out(seed: int, programs: list[Program], deadly: bool = False, kept: Kept = EVERYTHING) -> Simulation:
+    simulation = Simulation(programs, random.Random(seed).randint(1, len(programs)), seed, deadly, kept)
     simulation.run()
     return simulation
 
@@ -63,3 +64,22 @@ def test_ranks_that_are_killed_end_the_run(seed: int) -> None:
     killed = [rank.rank for rank in simulation.world.ranks.values() if rank.code]
     assert not simulation.world.alive
     assert (simulation.world.diagnosis is not None) == bool(killed)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_results_that_are_not_kept_are_released_once_all_have_read_them(seed: int) -> None:
+    simulation = act_out(seed, random_programs(seed, size=2 + seed % 5), kept=Kept(payloads="none"))
+    assert_all_went_well(simulation)
+    heard = list(enumerate(simulation.events, start=1))
+    ended = {event.rank: number for number, event in heard if isinstance(event, Exited)}
+    read = {(event.rank, event.handle): number for number, event in heard if isinstance(event, Delivered)}
+    last_read: dict[Ref, int] = {}
+    for told in simulation.told:
+        if isinstance(told, Deliver) and told.result is not None:
+            done = read.get((told.rank, told.handle), ended[told.rank])
+            last_read[told.result] = max(last_read.get(told.result, 0), done)
+    released = [told for told in simulation.told if isinstance(told, Release)]
+    assert len({told.payload for told in released}) == len(released)
+    for told in released:
+        assert last_read.pop(told.payload, 0) <= told.cause < ended[told.rank]
+    assert all(number >= min(ended.values()) for number in last_read.values()), "only who has ended is told nothing"

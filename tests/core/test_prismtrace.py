@@ -69,8 +69,10 @@ def test_a_node_takes_at_most_24_bytes(graph: Graph) -> None:
 def test_every_truncation_is_refused() -> None:
     data = encoded(small())
     for length in range(len(data)):
-        with pytest.raises(CorruptTrace):
+        with pytest.raises(CorruptTrace) as caught:
             decode(data[:length])
+        assert caught.value.offset <= length
+        assert caught.value.section in (*SECTIONS, "magic", "version", "unknown")
 
 
 def test_every_flipped_byte_is_refused() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from prism.core.contribution import Part
 from prism.core.events import (
     Deliver,
+    Delivered,
     Exited,
     Finished,
     Fold,
@@ -18,6 +20,7 @@ from prism.core.events import (
 )
 from prism.core.exchange import Capture
 from prism.core.graph import OpKind
+from prism.core.kept import Kept
 from prism.core.record import MarkStep, PostStep, WaitStep
 from prism.core.world import World
 from tests.core.actors import (
@@ -202,6 +205,44 @@ class TestFolds:
             Deliver(rank=0, handle=1, result=results[0], blocks=(4, 8)), Deliver(rank=1, handle=1, result=results[1]),
         ]  # fmt: skip
         assert [(w.kind, w.ranks) for w in stage.exchange.warnings.told()] == [("size_mismatch", [0])]
+
+
+LARGE = call(OpKind.BROADCAST, 4096, root=0)
+
+
+class TestResultsThatAreNotKept:
+    def broadcast(self) -> Stage:
+        """Rank 0 has sent ranks 1 and 2 what is not kept, and is told nothing before both have it."""
+        stage = on_stage(3, kept=Kept(payloads="control"))
+        told = stage.hear(posted(0, 1, LARGE, payload=self.sent), posted(1, 1, LARGE), posted(2, 1, LARGE))
+        assert told == [Deliver(rank=0, handle=1), *(Deliver(rank=r, handle=1, result=self.sent) for r in (1, 2))]
+        return stage
+
+    sent = bytes_of(0, 1, 4 * 4096)
+
+    def test_their_bytes_are_released_once_all_have_copied_them(self) -> None:
+        stage = self.broadcast()
+        assert stage.hear(Delivered(rank=0, handle=1), Delivered(rank=2, handle=1)) == []
+        assert stage.hear(Delivered(rank=1, handle=1)) == [Release(rank=0, payload=self.sent)]
+
+    def test_who_is_gone_copies_nothing(self) -> None:
+        stage = self.broadcast()
+        assert stage.hear(Delivered(rank=2, handle=1), Exited(rank=1, code=0)) == [Release(rank=0, payload=self.sent)]
+
+    def test_whose_owner_is_gone_are_released_by_nobody(self) -> None:
+        stage = self.broadcast()
+        assert stage.hear(Exited(rank=0, code=0), *(Delivered(rank=r, handle=1) for r in (1, 2))) == []
+
+    def test_that_nobody_reads_are_released_at_once(self) -> None:
+        stage = on_stage(1, kept=Kept(payloads="control"))
+        told = stage.hear(posted(0, 1, LARGE, payload=self.sent))
+        assert told == [Deliver(rank=0, handle=1), Release(rank=0, payload=self.sent)]
+
+
+def test_a_rank_is_asked_for_the_partial_sums_that_are_kept() -> None:
+    stage = on_stage(3, kept=Kept(sandbox=(1,), contribution="exact"))
+    assert [due.parts for due in reduced(stage, 0, 1, 2)] == [(Part("before", 1, 2),)]
+    assert [due.parts for due in stage.hear(Exited(rank=2, code=-9))] == [(Part("before", 1, 2),)]
 
 
 class TestPolling:

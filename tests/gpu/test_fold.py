@@ -7,61 +7,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from prism.core.events import Fold, Ref
 from prism.core.graph import ITEMSIZE, OpKind
 from prism.gpu import fold as fold_module
-from prism.gpu.fold import NATIVE_DTYPES, NATIVE_REDUCES, fold
-from prism.gpu.tensors import load, save
-from prism.net.payloads import Arena, Library
-
-COUNT, RANKS = 1003, 5
-
-
-class Store:
-    """An arena and whoever reads it."""
-
-    def __init__(self, directory: Path) -> None:
-        self.arena = Arena(directory, "rank-0")
-        self.library = Library(directory)
-
-    def fold(self, kind: OpKind, rows: list[torch.Tensor], reduce: str = "sum", **fields: object) -> list[torch.Tensor]:
-        """The results of an operation whose members bring these tensors."""
-        dtype = str(rows[0].dtype).removeprefix("torch.")
-        inputs = tuple(save([row], self.arena) for row in rows)
-        due = Fold(rank=0, op=0, kind=kind, dtype=dtype, reduce=reduce, root=-1, inputs=inputs)
-        for name, value in fields.items():
-            due = _with(due, name, value)
-        return [self._tensor(ref, rows[0].dtype) for ref in fold(due, self.library, self.arena)]
-
-    def _tensor(self, ref: Ref, dtype: torch.dtype) -> torch.Tensor:
-        out = torch.empty(ref.nbytes // dtype.itemsize, dtype=dtype)
-        load(ref, self.library, [out])
-        return out
-
-
-def _with(due: Fold, name: str, value: object) -> Fold:
-    fields = {field: getattr(due, field) for field in due.__struct_fields__}
-    return Fold(**{**fields, name: value})
+from prism.gpu.fold import NATIVE_DTYPES, NATIVE_REDUCES
+from tests.gpu.folding import RANKS, Store, rows, same
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store(tmp_path)
-
-
-def rows(dtype: torch.dtype, count: int = COUNT) -> list[torch.Tensor]:
-    """Inputs of all ranks, wild enough that the order of additions shows."""
-    torch.manual_seed(3)
-    if dtype.is_floating_point:
-        return [(torch.randn(count) * 10 ** torch.randint(-2, 3, (count,))).to(dtype) for _ in range(RANKS)]
-    return [torch.randint(0, 2 if dtype == torch.bool else 9, (count,)).to(dtype) for _ in range(RANKS)]
-
-
-def same(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Bit for bit; one NaN is as good as another."""
-    if a.is_floating_point():
-        return bool(torch.equal(a.isnan(), b.isnan()) and torch.equal(a.nan_to_num(), b.nan_to_num()))
-    return torch.equal(a, b)
 
 
 def test_all_reduce_adds_each_chunk_round_the_ring(store: Store) -> None:

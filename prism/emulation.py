@@ -1,0 +1,124 @@
+"""Hybrid emulation as a stage: what its processes are given, and what is made of what they leave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from prism.communication import communication
+from prism.core.analysis import iteration_ends
+from prism.core.graph import Graph, Int64, OpKind
+from prism.core.lane_steps import record_of_lane
+from prism.core.network import op_traffic
+from prism.core.record import PostStep, RankRecord
+from prism.core.replay import evaluate, make_plan
+from prism.core.sandboxed import Sandboxed, error_vs_replay, iteration_ns, ops_of_posts
+from prism.core.summary import summarize
+from prism.core.touching import Touching, find_touching
+from prism.core.world import World
+from prism.net.board import Board
+from prism.net.schedule import BOARD, FIFOS, SCHEDULE, GroupPart, OpColumns, Plain, SandboxPart, Schedule
+from prism.result import EmulatedRank, EmulationResult, PrefetchResult
+from prism.scenario import Scenario
+
+
+@dataclass(frozen=True)
+class Emulation:
+    """One emulation that is prepared: its schedule, and the iterations that replay gives (ns, warm-up left out)."""
+
+    schedule: Schedule
+    replayed: list[int]
+
+    @property
+    def sandbox(self) -> tuple[int, ...]:
+        """The ranks that run the program, ascending."""
+        return self.schedule.touching.sandbox
+
+    def lay_out(self, room: Path) -> Board:
+        """Put into a directory what its processes share; returns the board that they write on."""
+        self.schedule.save(room / SCHEDULE)
+        (room / FIFOS).mkdir(mode=0o700)
+        ranks = len(self.sandbox)
+        return Board(room / BOARD, ranks, len(self.schedule.touching.op), ranks, create=True)
+
+
+@dataclass(frozen=True)
+class Emulated:
+    """An emulation that is over."""
+
+    emulation: Emulation
+    board: Board
+    world: World
+    exchange: Sandboxed
+
+    def result(self, warmup: int) -> EmulationResult:
+        """What the sandbox ranks have shown."""
+        sandbox, schedule = self.emulation.sandbox, self.emulation.schedule
+        iterations = {rank: iteration_ns(self.exchange.walls(rank), warmup) for rank in sandbox}
+        ranks = [
+            EmulatedRank(rank=rank, iteration_ns=iterations[rank], peak_bytes=self.world.ranks[rank].peak_bytes)
+            for rank in sandbox
+        ]
+        hits, misses, stalls = self.board.pool.sum(axis=0).tolist()
+        return EmulationResult(
+            sandbox=list(sandbox),
+            ranks=ranks,
+            error_vs_replay=error_vs_replay(iterations, dict.fromkeys(sandbox, self.emulation.replayed)),
+            contribution=schedule.plain.contribution,
+            groups=len(schedule.touching.groups),
+            ops=len(schedule.touching.op),
+            prefetch=PrefetchResult(hits=hits, misses=misses, stalls=stalls),
+        )
+
+
+def prepare(graph: Graph, scenario: Scenario, records: Mapping[int, RankRecord]) -> Emulation:
+    """Reduce a calibrated graph to what concerns the sandbox ranks; one without a record does what its lane tells."""
+    plan = make_plan(graph)
+    costs = communication(graph, scenario, scenario.network).costs
+    timeline = evaluate(plan, graph.nodes["duration"], costs.total)
+    touched = find_touching(graph, plan, timeline.op_start, scenario.emulate.sandbox)
+    schedule = Schedule(
+        plain=_plain(graph, touched, records, scenario.emulate.contribution),
+        ops=_columns(graph, touched, scenario, costs.latency, costs.transfer),
+        touching=touched,
+        summary=summarize(graph, plan, touched, graph.nodes["duration"], costs.total),
+        costs=costs.total,
+    )
+    replayed = np.diff(iteration_ends(graph, timeline), prepend=0)[max(scenario.calibrate.warmup, 1) :]
+    return Emulation(schedule, replayed.tolist())
+
+
+def _plain(graph: Graph, touched: Touching, records: Mapping[int, RankRecord], contribution: str) -> Plain:
+    groups = {
+        row: GroupPart(
+            size=len(graph.groups[row].ranks),
+            sandbox=[r for r, rank in enumerate(graph.groups[row].ranks) if rank in touched.sandbox],
+        )
+        for row in touched.groups.tolist()
+    }
+    parts = []
+    for rank in touched.sandbox:
+        record = records.get(rank) or record_of_lane(graph, rank)
+        steps = [step for step in record.steps if isinstance(step, PostStep)]
+        ops = [int(touched.number[op]) if op >= 0 else -1 for op in ops_of_posts(graph, record)]
+        parts.append(SandboxPart(rank=rank, ops=ops, steps=steps))
+    return Plain(contribution=contribution, assistants=len(parts), groups=groups, parts=parts)
+
+
+def _columns(graph: Graph, touched: Touching, scenario: Scenario, latency: Int64, transfer: Int64) -> OpColumns:
+    ops = graph.ops[touched.op]
+    ends = graph.node_rank()[graph.posts[np.stack((graph.post_ptr[touched.op], graph.post_ptr[touched.op + 1] - 1))]]
+    message = ops["kind"] == OpKind.SEND_RECV
+    return OpColumns(
+        group=ops["group"].astype(np.int64),
+        sender=np.where(message, ends[0], -1),
+        receiver=np.where(message, ends[1], -1),
+        tag=ops["tag"].astype(np.int64),
+        nbytes=ops["nbytes"].astype(np.int64),
+        steps=op_traffic(graph, scenario.world.ranks_per_node).steps[touched.op],
+        latency=latency[touched.op],
+        transfer=transfer[touched.op],
+    )

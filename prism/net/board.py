@@ -1,0 +1,38 @@
+"""The board of an emulation: numbers that its processes show each other, in memory that all of them map.
+
+Each cell has one writer, and is an aligned int64, so nobody locks: a reader sees the old number or the new one. Zero
+means that nothing was written yet.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from prism.core.graph import Int64
+
+MOVED = ("steps", "sent", "received")
+POOL = ("hits", "misses", "stalls")
+
+
+class Board:
+    """Columns: `started` [sandbox], `posted` [sandbox, ops] (ns of CLOCK_MONOTONIC), `moved` [sandbox, ops, MOVED]
+    (what the engine counted), `pool` [assistants, POOL]; sandbox ranks by their place in the list."""
+
+    def __init__(self, path: Path, sandbox: int, ops: int, assistants: int, create: bool = False) -> None:
+        shapes = ((sandbox,), (sandbox, ops), (sandbox, ops, len(MOVED)), (assistants, len(POOL)))
+        sizes = [int(np.prod(shape)) for shape in shapes]
+        cells = np.memmap(path, np.int64, "w+" if create else "r+", shape=(max(sum(sizes), 1),))
+        if create:
+            path.chmod(0o600)
+        ends = np.cumsum(sizes)
+        parts = (cells[end - size : end].reshape(shape) for size, end, shape in zip(sizes, ends, shapes, strict=True))
+        columns: list[Int64] = [np.asarray(part) for part in parts]
+        self.started, self.posted, self.moved, self.pool = columns
+        self._cells = cells  # keeps the mapping
+
+    @property
+    def origin(self) -> int:
+        """When the emulation's clock starts: as soon as all sandbox ranks have started; 0 before that."""
+        return int(self.started.max()) if self.started.all() else 0

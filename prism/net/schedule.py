@@ -1,0 +1,94 @@
+"""The schedule of an emulation: what sandbox ranks and assistants must know; the coordinator writes it.
+
+It is about the touching operations (prism.core.touching) alone, so its size follows the sandbox, not the world.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from prism.core.graph import Int64
+from prism.core.record import PostStep
+from prism.core.summary import Summary
+from prism.core.touching import Touching
+from prism.net.columns import load_columns, save_columns
+
+SCHEDULE, BOARD, FIFOS = "schedule", "board", "fifos"
+"""What lies in the directory that the processes of an emulation share."""
+
+
+class SandboxPart(msgspec.Struct, array_like=True):
+    """One sandbox rank: its posts in program order, and the touching number of each (-1: it never completes)."""
+
+    rank: int
+    ops: list[int]
+    steps: list[PostStep]
+
+
+class GroupPart(msgspec.Struct, array_like=True):
+    """One group that exists: how many members it has, and which of them, by group rank, are sandbox ranks."""
+
+    size: int
+    sandbox: list[int]
+
+
+class Plain(msgspec.Struct, array_like=True):
+    """What is not columnar: groups by their row in the graph; sandbox ranks ascending; assistants, how many."""
+
+    contribution: str
+    assistants: int
+    groups: dict[int, GroupPart]
+    parts: list[SandboxPart]
+
+
+@dataclass(frozen=True, slots=True)
+class OpColumns:
+    """One row a touching op: its group, the global ranks at both ends of a message (-1: a collective), and its cost."""
+
+    group: Int64
+    sender: Int64
+    receiver: Int64
+    tag: Int64
+    nbytes: Int64
+    steps: Int64  # of the busiest member
+    latency: Int64  # ns, all steps together
+    transfer: Int64  # ns
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """All of it; costs are int64[ops of the graph] ns, as the clock wants them."""
+
+    plain: Plain
+    ops: OpColumns
+    touching: Touching
+    summary: Summary
+    costs: Int64
+
+    def save(self, directory: Path) -> None:
+        """Write it into a directory that does not exist yet."""
+        directory.mkdir(mode=0o700)
+        (directory / "plain.msgpack").write_bytes(msgspec.msgpack.encode(self.plain))
+        save_columns(directory / "ops", self.ops)
+        save_columns(directory / "touching", self.touching)
+        save_columns(directory / "summary", self.summary)
+        save_columns(directory / "costs", _Costs(self.costs))
+
+    @classmethod
+    def load(cls, directory: Path) -> Schedule:
+        """Read it; columns are mapped."""
+        return cls(
+            plain=msgspec.msgpack.decode((directory / "plain.msgpack").read_bytes(), type=Plain),
+            ops=load_columns(directory / "ops", OpColumns),
+            touching=load_columns(directory / "touching", Touching),
+            summary=load_columns(directory / "summary", Summary),
+            costs=load_columns(directory / "costs", _Costs).costs,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Costs:
+    costs: Int64

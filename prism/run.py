@@ -1,0 +1,171 @@
+"""One run of a scenario, whatever its stages: its folder, its crew, its result, and how a stage is gone through."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Self
+
+from prism.core.graph import Graph, Timeline
+from prism.core.warnings import ATTACH
+from prism.core.world import World
+from prism.crew import Crew
+from prism.driver import drive
+from prism.errors import ProgramError, RunError, ScenarioError
+from prism.folder import Done, Folder, Progress, digests
+from prism.net.messages import Setup
+from prism.progress import Observer, Silent
+from prism.report.views import write_views
+from prism.result import Result, StageResult
+from prism.scenario import Scenario
+from prism.staging import kept, refuse_what_nothing_enforces
+
+
+class Interrupted(Exception):
+    """The run was ended by its user; what was finished is kept."""
+
+
+class Run:
+    """One run of a scenario; `out` defaults to runs/<name> in the working directory.
+
+    An async context manager: on leaving it all processes are gone, and result.json and its views are written. Many
+    runs may share a crew that the caller opened before: what it costs to start is then paid once.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        out: Path | None = None,
+        *,
+        resume: bool = False,
+        observer: Observer | None = None,
+        crew: Crew | None = None,
+    ) -> None:
+        self.scenario = scenario
+        self.folder = Folder(out or Path("runs") / scenario.name)
+        self.result = Result(scenario=scenario.name, status="partial", world_size=scenario.world.size)
+        self._resume = resume
+        self._observer = observer or Silent()
+        self._crew = crew
+        self._keep_crew = crew is not None
+        self._digests: dict[str, str] = {}
+        self._progress = Progress()
+        self._seen: tuple[Graph, Timeline] | None = None  # what the views are made of
+        self._interrupted = asyncio.Event()
+        self._said: set[str] = set()
+
+    async def __aenter__(self) -> Self:
+        self.folder.begin(self._resume)
+        self._digests = digests(self.scenario, version("torch"))
+        self._progress = self.folder.progress(self._digests, kept(self.scenario))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._crew is not None and not self._keep_crew:
+            await self._crew.__aexit__()
+        self._finish()
+
+    def interrupt(self) -> None:
+        """End the run now; the stage that is under way raises Interrupted."""
+        self._interrupted.set()
+
+    def load_graph(self, stage: str) -> Graph:
+        """The graph that an earlier run of the stage left in the folder; raises ScenarioError if there is none."""
+        if stage not in self._progress.stages:
+            raise ScenarioError(
+                f"--stages: {self.folder.path} holds no finished {stage} of this scenario; add {stage} to the stages "
+                "(a capture that has kept less than its emulation needs counts as none)"
+            )
+        return self._reuse(stage)
+
+    # -- parts of a stage --------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _stage(self, name: str) -> Iterator[None]:
+        start = time.monotonic()
+        self._observer.begin(name)
+        status = "failed"
+        try:
+            yield
+            if self._interrupted.is_set():
+                raise Interrupted
+            status = "ok"
+        except (Interrupted, asyncio.CancelledError):
+            status = "interrupted"
+            raise
+        finally:
+            wall = round(time.monotonic() - start, 3)
+            self.result.stages[name] = StageResult(status=status, wall_s=wall)  # type: ignore[arg-type]
+            if status == "ok":
+                self._progress.stages[name] = Done(digest=self._digests[name], wall_s=wall)
+                self.folder.save_progress(self._progress)
+            self._observer.end(name, status, wall)
+
+    def _reuse(self, name: str) -> Graph:
+        graph = self.folder.load_graph()
+        self.result.stages[name] = StageResult(status="reused", wall_s=self._progress.stages[name].wall_s)
+        self.result.nodes, self.result.ops = len(graph.nodes), len(graph.ops)
+        if self._progress.captured is not None:
+            self._progress.captured.into(self.result)
+        if name == "calibrate" and self._progress.calibrated is not None:
+            self._progress.calibrated.into(self.result)
+        return graph
+
+    async def _drive(self, world: World, setup: Setup) -> None:
+        refuse_what_nothing_enforces(self.scenario)
+        self.folder.receive()
+        crew = await self._assembled()
+        await self._unless_interrupted(crew.prepare(setup))
+        await drive(world, crew, self._interrupted, self._watch)
+
+    async def _assembled(self) -> Crew:
+        if self._crew is None:
+            self._crew = Crew()
+            await self._unless_interrupted(self._crew.__aenter__())
+        return self._crew
+
+    def _watch(self, world: World) -> None:
+        """Show where the ranks stand, and what they ask of the user."""
+        for warning in world.exchange.warnings.told():
+            if warning.kind == ATTACH and warning.summary not in self._said:
+                self._said.add(warning.summary)
+                self._observer.say(warning.summary)
+        self._observer.watch(world)
+
+    async def _unless_interrupted(self, work: Awaitable[object]) -> None:
+        """Wait for work that an interruption may cut short."""
+        working, stop = asyncio.ensure_future(work), asyncio.ensure_future(self._interrupted.wait())
+        try:
+            await asyncio.wait((working, stop), return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                raise Interrupted
+            working.result()
+        finally:
+            working.cancel()
+            stop.cancel()
+            await asyncio.gather(working, return_exceptions=True)  # it may have something to clean up
+
+    def _check(self, world: World) -> None:
+        """Raise what went wrong in a world that is over."""
+        if world.interrupted:
+            raise Interrupted
+        if world.broke:
+            raise RunError(f"{world.broke}; its log in {self.folder.logs} has the traceback")
+        if world.diagnosis is not None:
+            self.result.diagnosis = world.diagnosis
+            raise ProgramError(f"{world.diagnosis.kind}: {world.diagnosis.summary}")
+
+    def _finish(self) -> None:
+        """Say how the run as a whole went, and write it down: result.json and its views."""
+        states = {stage.status for stage in self.result.stages.values()}
+        if not states:  # nothing was begun, so there is nothing to tell
+            self.folder.abandon()
+            return
+        self.result.status = "failed" if "failed" in states else "partial" if "interrupted" in states else "ok"
+        self.result.save(self.folder.result)
+        if self._seen is not None or self.result.diagnosis is not None:
+            write_views(self.folder, self.result, self._seen, self.scenario)

@@ -1,0 +1,106 @@
+"""Emulations that do not go well: processes that die in the middle, programs that do something else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from prism.command import main
+from prism.result import Result
+from prism.scenario import Calibrate, Emulate
+from tests.held_run import HeldRun
+from tests.running import emulate, scenario
+
+PROGRAMS = Path(__file__).with_name("programs")
+STAGES = ("capture", "calibrate", "replay", "emulate")
+
+
+@pytest.mark.parametrize(
+    ("log", "code"),
+    [("assistant-0.log", 4), ("1.emulate.log", 3), ("", -9)],
+    ids=["assistant", "sandbox rank", "coordinator"],
+)
+def test_when_one_process_is_killed_all_end_and_leave_nothing(log: str, code: int, tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    content = {
+        "prism": 1,
+        "name": "held",
+        "program": {
+            "script": str(PROGRAMS / "holds_while_emulated.py"),
+            "args": [str(tmp_path / "pipe"), str(tmp_path / "runs")],
+        },
+        "world": {"size": 4},
+        "devices": {"kind": "cpu", "slots": 2},
+        "calibrate": {"warmup": 1},
+        "emulate": {"sandbox": [0, 1]},
+        "stages": STAGES,
+    }
+    (tmp_path / "held.yaml").write_text(json.dumps(content))
+    run = HeldRun(tmp_path, str(tmp_path / "held.yaml"))
+    try:
+        scratch = run.come_to_hold()
+        assert run.kill(log) == code
+        run.last_process()
+        assert not scratch.exists()
+    finally:
+        run.end()
+    if log:
+        result = Result.load(tmp_path / "out" / "result.json")
+        assert result.status == "failed"
+        assert result.stages["emulate"].status == "failed"
+
+
+def test_another_program_that_does_the_same_is_emulated(tmp_path: Path) -> None:
+    given = scenario(
+        PROGRAMS / "averages.py",
+        ("3",),
+        4,
+        stages=STAGES,
+        calibrate=Calibrate(warmup=1),
+        emulate=Emulate(sandbox=(2,), program=str(PROGRAMS / "averages_and_says_so.py")),
+    )
+    run = emulate(given, tmp_path / "out")
+    assert run.result.diagnosis is None
+    assert "changed" in run.output[0]
+
+
+def test_a_program_that_does_something_else_is_told_with_both_sides(tmp_path: Path) -> None:
+    given = scenario(
+        PROGRAMS / "averages.py",
+        ("3",),
+        4,
+        stages=STAGES,
+        calibrate=Calibrate(warmup=1),
+        emulate=Emulate(sandbox=(2,), program=str(PROGRAMS / "gathers_instead.py")),
+    )
+    diagnosis = emulate(given, tmp_path / "out").result.diagnosis
+    assert diagnosis is not None
+    assert diagnosis.kind == "diverged"
+    assert "all_reduce" in diagnosis.summary
+    assert "all_gather" in diagnosis.summary
+    assert "gathers_instead.py:" in diagnosis.summary
+    assert "averages.py:" in diagnosis.summary
+
+
+def test_a_capture_that_kept_nothing_for_this_sandbox_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = {
+        "prism": 1,
+        "name": "tiny",
+        "program": {"script": str(PROGRAMS / "averages.py"), "args": ["3"]},
+        "world": {"size": 2},
+        "devices": {"kind": "cpu", "slots": 2},
+        "calibrate": {"warmup": 1},
+        "emulate": {"contribution": "zeros"},
+        "stages": STAGES,
+    }
+    (tmp_path / "tiny.yaml").write_text(json.dumps(content))
+    out = str(tmp_path / "out")
+    assert main([str(tmp_path / "tiny.yaml"), "--out", out, "-q"]) == 0
+    capsys.readouterr()
+    again = [str(tmp_path / "tiny.yaml"), "--out", out, "-q", "--resume", "--stages", "emulate"]
+    assert main([*again, "--set", "emulate.contribution=exact"]) == 2
+    assert "kept less than its emulation needs" in capsys.readouterr().err
