@@ -59,7 +59,7 @@ def accuracy(options: argparse.Namespace) -> None:
                 real = statistics.median(runs)
                 spread = (max(runs) - min(runs)) / real
                 for count in options.sandboxes:
-                    replay, emulated = asyncio.run(_emulated(name, world, SANDBOXES[count], costs))
+                    replay, emulated = asyncio.run(_emulated(name, world, options.slots, SANDBOXES[count], costs))
                     errors.append(abs(emulated / real - 1))
                     print(
                         f"{name:<18} {world:5} {real:8.2f} ms {spread:7.2%} {count:7} {replay / real - 1:+8.2%} "
@@ -69,13 +69,14 @@ def accuracy(options: argparse.Namespace) -> None:
     print(f"emulated: mean error {statistics.mean(errors):.2%}, worst {max(errors):.2%}")
 
 
-async def _emulated(name: str, world: int, sandbox: tuple[int, ...], costs: Path) -> tuple[float, float]:
+async def _emulated(name: str, world: int, slots: int, sandbox: tuple[int, ...], costs: Path) -> tuple[float, float]:
     """The median iteration of a job as replayed, and as emulated, in ms."""
     section = SECTIONS["sleeping"]
     given = scenario(
         JOBS[name].script,
         tuple(JOBS[name].captured.replace("N", str(section.iterations)).split()),
         world,
+        slots,
         stages=STAGES,
         calibrate=Calibrate(warmup=section.warmup),
         network=Network(model="measured", table=str(costs)),
@@ -166,6 +167,7 @@ def main() -> None:
     one.add_argument("--worlds", type=_numbers, default=[8, 16])
     one.add_argument("--sandboxes", type=_numbers, default=[1, 2], help="how many sandbox ranks: 1, 2")
     one.add_argument("--runs", type=int, default=3)
+    one.add_argument("--slots", type=int, default=2, help="of capture and calibration")
     one.set_defaults(show=accuracy)
     two = tables.add_parser("scale")
     two.add_argument("--ranks", type=_numbers, default=[64, 256, 1024])

@@ -58,10 +58,10 @@ class Emulated:
         """What the sandbox ranks have shown."""
         sandbox, schedule = self.emulation.sandbox, self.emulation.schedule
         iterations = {rank: iteration_ns(self.exchange.walls(rank), warmup) for rank in sandbox}
-        ranks = [
-            EmulatedRank(rank=rank, iteration_ns=iterations[rank], peak_bytes=self.world.ranks[rank].peak_bytes)
-            for rank in sandbox
-        ]
+        ranks = []
+        for rank, (steps, sent, received) in zip(sandbox, self.board.moved.sum(axis=1).tolist(), strict=True):
+            peak = self.world.ranks[rank].peak_bytes
+            ranks.append(EmulatedRank(rank, iterations[rank], peak, steps, sent, received))
         hits, misses, stalls = self.board.pool.sum(axis=0).tolist()
         return EmulationResult(
             sandbox=list(sandbox),

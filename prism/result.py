@@ -106,12 +106,15 @@ class WhatIfResult(msgspec.Struct, kw_only=True):
     stalled: list[StalledRank] = []
 
 
-class EmulatedRank(msgspec.Struct, kw_only=True):
-    """One sandbox rank: its iterations in wall time, warm-up left out, and its peak memory."""
+class EmulatedRank(msgspec.Struct):
+    """One sandbox rank: its iterations in wall time, warm-up left out, its peak memory, and what its engine moved."""
 
     rank: int
     iteration_ns: list[int]
     peak_bytes: int | None = None
+    steps: int = 0
+    sent_bytes: int = 0
+    received_bytes: int = 0
 
 
 class PrefetchResult(msgspec.Struct, kw_only=True):

@@ -35,7 +35,9 @@ class HeldRun:
         """Wait for the hold point; returns the run's scratch directory."""
         descriptor = os.open(self.pipe, os.O_RDONLY | os.O_NONBLOCK)
         try:
-            assert select.select([descriptor], [], [], PATIENCE_S)[0], "the run does not come to its hold point"
+            if not select.select([descriptor], [], [], PATIENCE_S)[0]:
+                self._process.kill()
+                raise AssertionError(f"the run does not come to its hold point: {self._process.communicate()}")
         finally:
             os.close(descriptor)
         return self._find_scratch()

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from prism.core.graph import NodeKind
+from prism.core.network import op_traffic
 from prism.scenario import Calibrate, Emulate
 from tests.running import Run, emulate, references, scenario
 
 JOBS = Path(__file__).with_name("jobs")
+PROGRAMS = Path(__file__).with_name("programs")
 ITERATIONS = "4"
 STAGES = ("capture", "calibrate", "replay", "emulate")
 KINDS = ("ddp", "fsdp2", "tp", "pp", "moe")
@@ -32,6 +35,16 @@ def run_job(kind: str, world: int, out: Path, sandbox: tuple[int, ...], contribu
 def losses(output: list[str]) -> dict[int, list[float]]:
     """What each rank printed as its losses."""
     return {report["rank"]: report["loss"] for report in references(output)}
+
+
+def moved_in_a_full_ring(run: Run, rank: int) -> tuple[int, int]:
+    """The steps and bytes of all collectives of a rank, if every member of them were real."""
+    graph = run.graph
+    assert graph is not None
+    lane = graph.nodes[graph.lane_ptr[rank] : graph.lane_ptr[rank + 1]]
+    ops = lane["ref"][lane["kind"] == NodeKind.POST]
+    traffic = op_traffic(graph, 8)
+    return int(traffic.steps[ops].sum()), int(traffic.nbytes[ops].sum())
 
 
 def captured_losses(run: Run, sandbox: tuple[int, ...]) -> dict[int, list[float]]:
@@ -66,3 +79,20 @@ def test_the_result_tells_what_the_sandbox_ranks_did(tmp_path: Path) -> None:
     assert emulation.groups == 1
     assert [rank.peak_bytes for rank in emulation.ranks] == [run.result.ranks[r].peak_bytes for r in (1, 3)]
     assert run.result.stages["emulate"].status == "ok"
+
+
+@pytest.mark.parametrize("sandbox", [(0,), (1, 2), (0, 2, 5)])
+def test_sandbox_ranks_move_what_they_would_among_real_ranks(sandbox: tuple[int, ...], tmp_path: Path) -> None:
+    given = scenario(
+        PROGRAMS / "symmetric.py",
+        world=6,
+        stages=STAGES,
+        calibrate=Calibrate(warmup=1),
+        emulate=Emulate(sandbox=sandbox),
+    )
+    run = emulate(given, tmp_path / "out")
+    emulation = run.result.emulation
+    assert emulation is not None
+    for rank in emulation.ranks:
+        assert (rank.steps, rank.sent_bytes) == moved_in_a_full_ring(run, rank.rank)
+        assert rank.received_bytes == rank.sent_bytes

@@ -73,6 +73,12 @@ class Arena:
                 at += len(piece)
         return whole
 
+    def close(self) -> None:
+        """Close the file; what was put into it stays."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
     @property
     def descriptor(self) -> int:
         """The file, once something was reserved in it."""
@@ -103,6 +109,12 @@ class Library:
         if descriptor is None:
             descriptor = self._descriptors[ref.file] = self._open(ref.file)
         return descriptor
+
+    def close(self) -> None:
+        """Close the files that were read."""
+        for descriptor in self._descriptors.values():
+            os.close(descriptor)
+        self._descriptors.clear()
 
     def _open(self, name: str) -> int:
         for directory in self._directories:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 
 import torch
@@ -21,6 +22,8 @@ class Store:
     def __init__(self, directory: Path) -> None:
         self.arena = Arena(directory, "rank-0")
         self.library = Library(directory)
+        for part in (self.arena, self.library):
+            weakref.finalize(self, part.close)  # there is a store in hundreds of tests
 
     def fold(self, kind: OpKind, rows: list[torch.Tensor], reduce: str = "sum", **fields: object) -> list[torch.Tensor]:
         """The results of an operation whose members bring these tensors, and behind them its partial sums."""

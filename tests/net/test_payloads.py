@@ -79,3 +79,5 @@ def test_living_payloads_never_overlap(
             arena.release(gone)
             del living[gone]
     assert [bytes(library.read(ref)) for ref in living] == list(living.values())
+    arena.close()
+    library.close()

@@ -21,6 +21,8 @@ for step in range(2):
     if step == 1 and run == 2 and rank == 0:
         pipe.write_text("here")
         signal.pause()
-    dist.all_reduce(torch.ones(1000))
+    sums = torch.linspace(0.1 * rank, 1.7, 1000)
+    dist.all_reduce(sums)
+    print(step, sums.double().sum().item(), flush=True)
     optimizer.step()
 dist.destroy_process_group()
