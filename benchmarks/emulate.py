@@ -27,8 +27,8 @@ import msgspec
 from benchmarks.accuracy import JOBS, PROGRAMS, SECTIONS, real_median
 from benchmarks.loopback import measure, table
 from prism.coordinator import Coordinator
-from prism.core.expansion import expand
 from prism.core.graph import Graph
+from prism.core.what_if.expansion import expand
 from prism.crew import Crew
 from prism.result import EmulationResult
 from prism.scenario import Calibrate, Emulate, Network, Output, Scenario, World

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from prism.core.measured import COLUMNS
+from prism.core.timeline.measured import COLUMNS
 from tests.gloo_reference import run_gloo
 
 PROGRAM = Path(__file__).parent / "programs" / "loopback.py"

@@ -13,8 +13,8 @@ import time
 import numpy as np
 
 from benchmarks.generated import Shape, graph
-from prism.core.network import LinkClass, Network, op_costs
-from prism.core.replay import evaluate, make_plan
+from prism.core.timeline.network import LinkClass, Network, op_costs
+from prism.core.timeline.replay import evaluate, make_plan
 
 NETWORK = Network("alpha-beta", LinkClass(450 * 10**9, 3_000), LinkClass(50 * 10**9, 8_000))
 SHAPES = (

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from prism.core.calibration import (
+from prism.core.diagnosis import Warning
+from prism.core.graph import Graph, Int64, NodeKind
+from prism.core.measuring.calibration import (
     NOT_MEASURED,
     Calibration,
     calibrate,
@@ -14,10 +16,8 @@ from prism.core.calibration import (
     place,
     spread_quantiles,
 )
-from prism.core.diagnosis import Warning
-from prism.core.graph import Graph, Int64, NodeKind
-from prism.core.sampling import TOLERANCE, Comparison, compare, sample, share
-from prism.core.signatures import ranks_alike
+from prism.core.measuring.sampling import TOLERANCE, Comparison, compare, sample, share
+from prism.core.measuring.signatures import ranks_alike
 from prism.errors import ScenarioError
 from prism.report.units import rank_ranges, time
 from prism.result import CalibrationResult, Spread

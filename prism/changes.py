@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from prism.core.graph import Graph
-from prism.core.microbatches import with_micro_batches
-from prism.core.replicas import with_replicas
-from prism.core.routing import with_routing
+from prism.core.what_if.microbatches import with_micro_batches
+from prism.core.what_if.replicas import with_replicas
+from prism.core.what_if.routing import with_routing
 from prism.scenario import WhatIf
 from prism.scenario.flaw import Flaw
 

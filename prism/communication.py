@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from prism.core.graph import Graph
-from prism.core.measured import measured_costs
-from prism.core.network import Costs, LinkClass, Network, op_costs
-from prism.core.sharing import Loads
-from prism.core.topology import Topology, op_loads
+from prism.core.timeline.measured import measured_costs
+from prism.core.timeline.network import Costs, LinkClass, Network, op_costs
+from prism.core.timeline.sharing import Loads
+from prism.core.timeline.topology import Topology, op_loads
 from prism.scenario import Link, Scenario, read_table
 from prism.scenario import Network as NetworkBlock
 

@@ -16,15 +16,15 @@ import sys
 from collections.abc import Sequence
 
 from prism.calibrating import Measurements
-from prism.core.answers import Answers
-from prism.core.building import build_graph
 from prism.core.contribution import REDUCING
-from prism.core.exchange import Capture
+from prism.core.emulation.sandboxed import Sandboxed
 from prism.core.graph import Graph
 from prism.core.record import RankRecord
-from prism.core.sandboxed import Sandboxed
-from prism.core.warnings import ATTACH
-from prism.core.world import World
+from prism.core.stage.answers import Answers
+from prism.core.stage.building import build_graph
+from prism.core.stage.exchange import Capture
+from prism.core.stage.warnings import ATTACH
+from prism.core.stage.world import World
 from prism.emulation import Emulated, prepare
 from prism.errors import RunError
 from prism.folder import Calibrated, Captured

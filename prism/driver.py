@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from prism.core.events import AnyEvent, AnyInstruction, Interrupted, Ticked, stamp
-from prism.core.world import World
+from prism.core.stage.world import World
 from prism.crew import Crew
 
 TICK_NS = 50_000_000

@@ -9,16 +9,16 @@ from pathlib import Path
 import numpy as np
 
 from prism.communication import communication
-from prism.core.analysis import iteration_ends
+from prism.core.emulation.lane_steps import record_of_lane
+from prism.core.emulation.sandboxed import Sandboxed, error_vs_replay, iteration_ns, ops_of_posts
+from prism.core.emulation.summary import summarize
+from prism.core.emulation.touching import Touching, find_touching
 from prism.core.graph import Graph, Int64, OpKind
-from prism.core.lane_steps import record_of_lane
-from prism.core.network import op_traffic
 from prism.core.record import PostStep, RankRecord
-from prism.core.replay import evaluate, make_plan
-from prism.core.sandboxed import Sandboxed, error_vs_replay, iteration_ns, ops_of_posts
-from prism.core.summary import summarize
-from prism.core.touching import Touching, find_touching
-from prism.core.world import World
+from prism.core.stage.world import World
+from prism.core.timeline.analysis import iteration_ends
+from prism.core.timeline.network import op_traffic
+from prism.core.timeline.replay import evaluate, make_plan
 from prism.net.board import Board
 from prism.net.schedule import BOARD, FIFOS, SCHEDULE, GroupPart, OpColumns, Plain, SandboxPart, Schedule
 from prism.result import EmulatedRank, EmulationResult, PrefetchResult

@@ -12,8 +12,8 @@ import msgspec
 from prism import trace
 from prism.core.diagnosis import Warning
 from prism.core.graph import Graph
-from prism.core.kept import EVERYTHING, Kept, PayloadCount
 from prism.core.record import RankRecord
+from prism.core.stage.kept import EVERYTHING, Kept, PayloadCount
 from prism.errors import ScenarioError
 from prism.result import CalibrationResult, EmulationResult, RankResult, Result
 from prism.scenario import STAGES, Scenario

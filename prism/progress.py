@@ -9,7 +9,7 @@ from typing import Protocol
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from prism.core.world import World
+from prism.core.stage.world import World
 
 PLAIN_S = 5.0
 """How often a stage that goes on says so where there is no terminal."""

@@ -9,8 +9,8 @@ import msgspec
 
 from prism.core.diagnosis import Diagnosis, Warning
 from prism.core.events import PeakBreakdown
-from prism.core.kept import PayloadCount
-from prism.core.ranks import Rank
+from prism.core.stage.kept import PayloadCount
+from prism.core.stage.ranks import Rank
 
 Status = Literal["ok", "failed", "partial"]
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Self
 
 from prism.core.graph import Graph, Timeline
-from prism.core.warnings import ATTACH
-from prism.core.world import World
+from prism.core.stage.warnings import ATTACH
+from prism.core.stage.world import World
 from prism.crew import Crew
 from prism.driver import drive
 from prism.errors import ProgramError, RunError, ScenarioError

@@ -11,7 +11,7 @@ import msgspec
 
 from prism.core.contribution import REDUCING
 from prism.core.diagnosis import Warning
-from prism.core.kept import Kept, PayloadCount
+from prism.core.stage.kept import Kept, PayloadCount
 from prism.errors import RunError
 from prism.folder import Folder
 from prism.net.messages import Emulating, Misfortune, Program, Setup

@@ -15,11 +15,11 @@ import numpy as np
 
 from prism.changes import changed_graph, changes
 from prism.communication import Communication, communication
-from prism.core.analysis import iteration_ends
-from prism.core.engine import NEVER, Outcome, Stop, simulate
 from prism.core.graph import Graph, Int64, InvalidGraph, NodeKind, OpKind, Timeline
-from prism.core.replay import Plan, evaluate, jitter, make_plan, slow
-from prism.core.throttle import Throttle
+from prism.core.timeline.analysis import iteration_ends
+from prism.core.timeline.engine import NEVER, Outcome, Stop, simulate
+from prism.core.timeline.replay import Plan, evaluate, jitter, make_plan, slow
+from prism.core.timeline.throttle import Throttle
 from prism.result import StalledRank, WhatIfResult
 from prism.scenario import Scenario, WhatIf
 from prism.scenario.flaw import Flaw, Path

@@ -93,7 +93,6 @@ class Bench:
             run.replay(graph)
         return Run(run.result, graph, [], out)
 
-
     async def _emulate(self, given: Scenario, out: Path) -> Run:
         async with Coordinator(given, out, crew=self._crew) as run:
             graph = await run.calibrate(await run.capture())

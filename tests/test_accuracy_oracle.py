@@ -18,10 +18,10 @@ import pytest
 
 from benchmarks.programs.schedules import breadth_first, interleaved, one_f_one_b, zero_bubble
 from prism import trace
-from prism.core.engine import simulate
 from prism.core.graph import Graph, Timeline
-from prism.core.network import Costs
-from prism.core.replay import evaluate, jitter, make_plan
+from prism.core.timeline.engine import simulate
+from prism.core.timeline.network import Costs
+from prism.core.timeline.replay import evaluate, jitter, make_plan
 from prism.prediction import predict as replay
 from prism.scenario import Calibrate, Link, Network, Slow, WhatIf
 from tests.core.test_replay import interpret

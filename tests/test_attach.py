@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from prism.coordinator import Coordinator
-from prism.core.world import World
+from prism.core.stage.world import World
 from prism.scenario import Calibrate, Emulate
 from tests.running import scenario
 

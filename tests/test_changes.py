@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from prism.core.graph import Graph, NodeKind
-from prism.core.microbatches import with_micro_batches
 from prism.core.prismtrace import Trace, encode
-from prism.core.routes import find_routes, segments
-from prism.core.routing import with_routing
+from prism.core.what_if.microbatches import with_micro_batches
+from prism.core.what_if.routes import find_routes, segments
+from prism.core.what_if.routing import with_routing
 from tests.running import capture, scenario
 
 PROGRAMS = Path(__file__).with_name("programs")

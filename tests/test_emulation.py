@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from prism.core.graph import NodeKind
-from prism.core.network import op_traffic
+from prism.core.timeline.network import op_traffic
 from prism.scenario import Calibrate, Emulate
 from tests.running import Run, emulate, references, scenario
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.generated import Shape, graph
-from prism.core.engine import simulate
 from prism.core.graph import NodeKind, OpKind
-from prism.core.network import LinkClass, Network, op_costs
 from prism.core.prismtrace import Trace, decode, encode
-from prism.core.replay import evaluate, make_plan
+from prism.core.timeline.engine import simulate
+from prism.core.timeline.network import LinkClass, Network, op_costs
+from prism.core.timeline.replay import evaluate, make_plan
 
 SHAPE = Shape(stages=3, replicas=2, shards=2, micro_batches=4, layers=2)
 NETWORK = Network("alpha-beta", LinkClass(450 * 10**9, 3_000), LinkClass(50 * 10**9, 8_000))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.loopback import Call, Cost, table, times_us
 from prism.core.graph import OpKind
-from prism.core.measured import parse_table
+from prism.core.timeline.measured import parse_table
 
 
 def test_a_cost_counts_from_the_last_call_over_the_ranks_that_it_keeps_waiting() -> None:

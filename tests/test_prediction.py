@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from prism import variants as variants_module
-from prism.core.analysis import iteration_ends
-from prism.core.network import LinkClass, Network, op_costs
-from prism.core.replay import evaluate, make_plan
+from prism.core.timeline.analysis import iteration_ends
+from prism.core.timeline.network import LinkClass, Network, op_costs
+from prism.core.timeline.replay import evaluate, make_plan
 from prism.errors import ScenarioError
 from prism.prediction import Prediction, predict
 from prism.result import Result, StalledRank, StragglerResult, WhatIfResult

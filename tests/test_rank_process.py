@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from prism.core.kept import EVERYTHING
+from prism.core.stage.kept import EVERYTHING
 from prism.folder import Captured, Done, Folder, Progress
 from prism.scenario import Calibrate, Network, Program
 from tests.running import capture, predict, scenario

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from prism.core.graph import Graph, OpKind
-from prism.core.replicas import with_replicas
+from prism.core.what_if.replicas import with_replicas
 from prism.errors import ScenarioError
 from prism.prediction import Prediction, predict
 from prism.scenario import Scenario

@@ -8,6 +8,8 @@ Fold in Folded, Suspend in Suspended, Probe in Probed, Kill and Leave in Exited;
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from prism.core.contribution import Part
@@ -57,6 +59,15 @@ class StoreCall(msgspec.Struct, array_like=True, frozen=True):
     value: bytes = b""
     desired: bytes = b""
     amount: int = 0
+
+
+class Reply(NamedTuple):
+    """What a caller of the store gets: a value, a number, and whether the key was there."""
+
+    value: bytes = b""
+    number: int = 0
+    present: bool = True
+    error: str = ""  # what the caller raises
 
 
 class Event(msgspec.Struct, tag=True, array_like=True, kw_only=True, frozen=True):

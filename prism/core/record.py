@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from prism.core.events import Call, Ref, StoreCall
-from prism.core.store import Reply
+from prism.core.events import Call, Ref, Reply, StoreCall
 
 
 class PostStep(msgspec.Struct, tag="post", array_like=True):

@@ -1,9 +1,9 @@
 """An assistant: the process that plays the virtual ranks around one sandbox rank.
 
 It walks the touching operations by the wall clock. When a virtual rank posts follows from the posts of the sandbox
-ranks, which are on the board, and from the summary of all that lies between (prism.core.summary); so the walk costs
-what the sandbox does, not what the world does. Each operation is handed to the engine as soon as its posts are known,
-mostly ahead of its time; payloads are read ahead too.
+ranks, which are on the board, and from the summary of all that lies between (in prism.core.emulation); so the walk
+costs what the sandbox does, not what the world does. Each operation is handed to the engine as soon as its posts are
+known, mostly ahead of its time; payloads are read ahead too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import traceback
 from pathlib import Path
 from typing import NoReturn
 
-from prism.core.summary import Clock
+from prism.core.emulation.summary import Clock
 from prism.gpu.birth import Birth, Introduction
 from prism.gpu.executor import Executors
 from prism.gpu.link import connect

@@ -17,8 +17,8 @@ import torch.distributed as dist
 
 from prism.core.events import Call, Noticed
 from prism.core.graph import OpKind
-from prism.core.matching import SELF_CONTAINED
 from prism.core.semantics import rules
+from prism.core.stage.matching import SELF_CONTAINED
 from prism.gpu.link import Link
 from prism.gpu.memory import uncounted
 from prism.gpu.synthesis import synthesise

@@ -44,7 +44,7 @@ from prism.core.events import (
     StoreCall,
     Waited,
 )
-from prism.core.kept import Kept
+from prism.core.stage.kept import Kept
 from prism.gpu.callsite import callsite
 from prism.gpu.fold import fold
 from prism.gpu.tensors import load, load_blocks, save

@@ -17,7 +17,7 @@ import torch
 
 from prism.core.events import Broke, Call, Completed, Marked, Noticed, Posted, Ref, Waited
 from prism.core.record import PostStep
-from prism.core.warnings import ATTACH
+from prism.core.stage.warnings import ATTACH
 from prism.gpu.attach import offer_debugger
 from prism.gpu.birth import Birth
 from prism.gpu.buffers import Buffer, staged

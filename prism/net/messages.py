@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from prism.core.events import AnyEvent, AnyInstruction
-from prism.core.kept import EVERYTHING, Kept
+from prism.core.stage.kept import EVERYTHING, Kept
 
 
 class Message(msgspec.Struct, tag=True, kw_only=True, frozen=True):

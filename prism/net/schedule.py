@@ -1,6 +1,6 @@
 """The schedule of an emulation: what sandbox ranks and assistants must know; the coordinator writes it.
 
-It is about the touching operations (prism.core.touching) alone, so its size follows the sandbox, not the world.
+It is about the touching operations alone (prism.core.emulation), so its size follows the sandbox, not the world.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from pathlib import Path
 
 import msgspec
 
+from prism.core.emulation.summary import Summary
+from prism.core.emulation.touching import Touching
 from prism.core.graph import Int64
 from prism.core.record import PostStep
-from prism.core.summary import Summary
-from prism.core.touching import Touching
 from prism.net.columns import load_columns, save_columns
 
 SCHEDULE, BOARD, FIFOS = "schedule", "board", "fifos"

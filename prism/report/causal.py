@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from prism.core.graph import Graph, Int64, Timeline
-from prism.core.replay import Plan
+from prism.core.timeline.replay import Plan
 
 
 def rank_nodes(graph: Graph, timeline: Timeline, plan: Plan) -> Iterator[tuple[int, Int64]]:

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from prism.core.graph import Graph, Int64, NodeKind, OpKind, Timeline
-from prism.core.replay import Plan, make_plan
+from prism.core.timeline.replay import Plan, make_plan
 from prism.report.causal import rank_nodes
 from prism.report.chakra_messages import Collective, NodeType, metadata, node
 from prism.report.tracks import op_name

@@ -20,11 +20,11 @@ from typing import Any
 
 from prism.core.diagnosis import SEPARATOR
 from prism.core.events import Call
-from prism.core.exchange import Capture
 from prism.core.graph import OpKind
-from prism.core.matching import CommGroup, Op
 from prism.core.record import PostStep, RankRecord
 from prism.core.semantics import RULES
+from prism.core.stage.exchange import Capture
+from prism.core.stage.matching import CommGroup, Op
 
 VERSION = "2.10"
 DTYPES = {

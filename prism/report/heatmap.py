@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from prism.core.graph import Graph, Int64
-from prism.core.matrix import communication_matrix
+from prism.core.timeline.matrix import communication_matrix
 from prism.report import units
 
 MAX_PLACES = 64

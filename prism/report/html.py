@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from prism.core.attribution import pipeline_stages
 from prism.core.diagnosis import Diagnosis, RankState
 from prism.core.graph import Graph, Timeline
+from prism.core.timeline.attribution import pipeline_stages
 from prism.report.heatmap import draw_heatmap
 from prism.report.picture import MAX_ROWS, bands, draw, timeline_svg
 from prism.report.templates import environment

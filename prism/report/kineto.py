@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from prism.core.analysis import last_ops
 from prism.core.graph import Graph, NodeKind, OpKind, Timeline
-from prism.core.replay import make_plan
+from prism.core.timeline.analysis import last_ops
+from prism.core.timeline.replay import make_plan
 from prism.report.causal import rank_nodes
 from prism.report.tracks import op_name
 

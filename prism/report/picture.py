@@ -12,8 +12,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from prism.core.analysis import iteration_ends
 from prism.core.graph import Graph, Int64, Table, Timeline
+from prism.core.timeline.analysis import iteration_ends
 from prism.report import units
 from prism.report.templates import environment
 from prism.report.tracks import State, main_lanes, segments

@@ -6,8 +6,8 @@ import enum
 
 import numpy as np
 
-from prism.core.analysis import last_ops
 from prism.core.graph import Graph, Int64, NodeKind, OpKind, Stream, Table, Timeline
+from prism.core.timeline.analysis import last_ops
 
 
 class State(enum.IntEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path as FilePath
 
-from prism.core.measured import InvalidTable, Table, parse_table
+from prism.core.timeline.measured import InvalidTable, Table, parse_table
 from prism.errors import ScenarioError
 
 

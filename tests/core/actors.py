@@ -21,10 +21,10 @@ from prism.core.events import (
     Waited,
     stamp,
 )
-from prism.core.exchange import Capture
 from prism.core.graph import OpKind
-from prism.core.kept import EVERYTHING, Kept
-from prism.core.world import World
+from prism.core.stage.exchange import Capture
+from prism.core.stage.kept import EVERYTHING, Kept
+from prism.core.stage.world import World
 
 MS = 1_000_000  # ns
 SECOND = 1000 * MS

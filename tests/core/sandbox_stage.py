@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from prism.core.building import build_graph
 from prism.core.diagnosis import Diagnosis
+from prism.core.emulation.sandboxed import Sandboxed
 from prism.core.events import AnyEvent, AnyInstruction, Completed, Marked, Ticked, stamp
 from prism.core.graph import Graph
 from prism.core.record import RankRecord
-from prism.core.sandboxed import Sandboxed
-from prism.core.world import World
+from prism.core.stage.building import build_graph
+from prism.core.stage.world import World
 from tests.core.actors import SECOND, all_reduce, joined, launched, posted, recv, send, waited
 from tests.core.captures import capture, post, wait
 

@@ -9,10 +9,10 @@ import random
 from collections.abc import Callable, Sequence
 
 from prism.core.events import AnyEvent, AnyInstruction, Ticked, stamp
-from prism.core.exchange import Capture
-from prism.core.kept import EVERYTHING, Kept
-from prism.core.states import HOLDS_SLOT
-from prism.core.world import World
+from prism.core.stage.exchange import Capture
+from prism.core.stage.kept import EVERYTHING, Kept
+from prism.core.stage.states import HOLDS_SLOT
+from prism.core.stage.world import World
 from tests.core.actors import MS, SECOND
 from tests.core.processes import Process, Program
 

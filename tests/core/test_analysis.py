@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism.core.analysis import Analysis, Step, analyse
 from prism.core.graph import Graph, OpKind, Stream
-from prism.core.replay import evaluate, make_plan, slow
+from prism.core.timeline.analysis import Analysis, Step, analyse
+from prism.core.timeline.replay import evaluate, make_plan, slow
 from tests.core.jobs import MS, Job, data_parallel, expert_parallel, pipeline, two_dimensional
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from prism.core.answers import Answers, Diverged
-from prism.core.events import Call, StoreCall
-from prism.core.exchange import Done
+from prism.core.events import Call, Reply, StoreCall
 from prism.core.graph import OpKind
 from prism.core.record import MarkStep, PostStep, RankRecord, WaitStep
-from prism.core.store import Reply
+from prism.core.stage.answers import Answers, Diverged
+from prism.core.stage.exchange import Done
 from tests.core.actors import RESULT, all_reduce, asked, barrier, call, posted, waited
 
 

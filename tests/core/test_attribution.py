@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from prism.core.analysis import Window, analyse
-from prism.core.attribution import Straggler, pipeline_stages, stragglers
 from prism.core.graph import Graph, OpKind, Timeline
-from prism.core.replay import evaluate, make_plan
+from prism.core.timeline.analysis import Window, analyse
+from prism.core.timeline.attribution import Straggler, pipeline_stages, stragglers
+from prism.core.timeline.replay import evaluate, make_plan
 from tests.core.jobs import Job, data_parallel, expert_parallel, pipeline, two_dimensional
 
 ALL = Window(0, 1 << 60)

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from prism.core.building import build_graph
 from prism.core.events import Marked
 from prism.core.graph import LANE, Graph, Group, NodeKind, OpKind
 from prism.core.prismtrace import Trace, encode
+from prism.core.stage.building import build_graph
 from tests.core.actors import Stage, all_reduce, barrier, call, joined, on_stage, posted, recv, send, waited
 from tests.core.random_programs import random_programs
 from tests.core.simulation import Simulation

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from prism.core.calibration import NOT_MEASURED, calibrate, iterations_to_run, place, spread_quantiles
 from prism.core.graph import Graph, NodeKind, OpKind
-from prism.core.replay import evaluate, make_plan
+from prism.core.measuring.calibration import NOT_MEASURED, calibrate, iterations_to_run, place, spread_quantiles
+from prism.core.timeline.replay import evaluate, make_plan
 from tests.core.jobs import Job, data_parallel
 
 

@@ -10,8 +10,8 @@ from prism.core.events import (
     Kill,
     Probed,
 )
-from prism.core.stuck import SURE_PROBES
-from prism.core.turns import QUANTUM
+from prism.core.stage.stuck import SURE_PROBES
+from prism.core.stage.turns import QUANTUM
 from tests.core.actors import (
     MS,
     SECOND,

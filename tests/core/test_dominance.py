@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism.core import dominance
-from prism.core.dominance import Guarantees, undominated
-from prism.core.virtual_paths import ANY, NONE
+from prism.core.emulation import dominance
+from prism.core.emulation.dominance import Guarantees, undominated
+from prism.core.emulation.virtual_paths import ANY, NONE
 
 NOTHING = np.zeros(0, np.int64)
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prism.core.engine import NEVER, Stall, Stop, simulate
 from prism.core.graph import Graph, OpKind
-from prism.core.network import Costs
-from prism.core.replay import evaluate, make_plan, slow
-from prism.core.sharing import FULL
-from prism.core.throttle import Throttle
+from prism.core.timeline.engine import NEVER, Stall, Stop, simulate
+from prism.core.timeline.network import Costs
+from prism.core.timeline.replay import evaluate, make_plan, slow
+from prism.core.timeline.sharing import FULL
+from prism.core.timeline.throttle import Throttle
 from tests.core.jobs import Job, data_parallel, expert_parallel, pipeline, two_dimensional
 from tests.core.test_replay import WORLD, programs
 

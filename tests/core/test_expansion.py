@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from benchmarks.generated import Shape
 from benchmarks.generated import graph as generated
-from prism.core.expansion import expand
 from prism.core.graph import Graph, Group, NodeKind, OpKind, Stream
-from prism.core.mesh import NotExpandable
-from prism.core.network import LinkClass, Network, op_costs
 from prism.core.prismtrace import Trace, decode, encode
-from prism.core.replay import evaluate, make_plan
+from prism.core.timeline.network import LinkClass, Network, op_costs
+from prism.core.timeline.replay import evaluate, make_plan
+from prism.core.what_if.expansion import expand
+from prism.core.what_if.mesh import NotExpandable
 from tests.core.canonical import assert_same
 from tests.core.jobs import Job, expert_parallel
 

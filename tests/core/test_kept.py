@@ -6,7 +6,7 @@ import pytest
 
 from prism.core.contribution import Part
 from prism.core.graph import DTYPES
-from prism.core.kept import SMALL_BYTES, Kept
+from prism.core.stage.kept import SMALL_BYTES, Kept
 
 LARGE = 10**9
 

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from prism.core.lane_steps import record_of_lane
+from prism.core.emulation.lane_steps import record_of_lane
 from prism.core.record import MarkStep, PostStep, RankRecord, WaitStep
 from tests.running import capture, scenario
 

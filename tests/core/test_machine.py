@@ -7,7 +7,7 @@ import random
 import pytest
 
 from prism.core.events import Deliver, Delivered, Exited, Ref, Release
-from prism.core.kept import EVERYTHING, Kept
+from prism.core.stage.kept import EVERYTHING, Kept
 from tests.core.processes import Post, Program
 from tests.core.random_programs import random_programs, skip_one_post
 from tests.core.simulation import Simulation

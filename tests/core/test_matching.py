@@ -6,7 +6,7 @@ import pytest
 
 from prism.core.events import Call, Ref
 from prism.core.graph import OpKind
-from prism.core.matching import disagreement, share
+from prism.core.stage.matching import disagreement, share
 from tests.core.actors import all_reduce, barrier, call, recv, send
 from tests.core.matchers import WORLD, matcher, post
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from prism.core.graph import OpKind
-from prism.core.matrix import communication_matrix
+from prism.core.timeline.matrix import communication_matrix
 from tests.core.jobs import Job
 
 GROUP = (3, 1, 2)  # not in the order of ranks: the ring is that of group ranks

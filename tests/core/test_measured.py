@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from prism.core.graph import Graph, OpKind
-from prism.core.measured import InvalidTable, measured_costs, parse_table
-from prism.core.network import LinkClass, Network, op_costs
+from prism.core.timeline.measured import InvalidTable, measured_costs, parse_table
+from prism.core.timeline.network import LinkClass, Network, op_costs
 from tests.core.jobs import Job
 
 NETWORK = Network("alpha-beta", LinkClass(2_000_000_000, 10), LinkClass(1_000_000_000, 1000))

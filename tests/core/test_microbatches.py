@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prism.core.graph import Graph, NodeKind, Stream
-from prism.core.microbatches import with_micro_batches
 from prism.core.prismtrace import Trace, encode
+from prism.core.what_if.microbatches import with_micro_batches
 from tests.core.jobs import Job, data_parallel
 from tests.core.schedules import AHEAD, WAITS, Schedule
 

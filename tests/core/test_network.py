@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prism.core.graph import InvalidGraph, OpKind
-from prism.core.network import PIPELINE_CHUNK, LinkClass, Network, op_costs
+from prism.core.timeline.network import PIPELINE_CHUNK, LinkClass, Network, op_costs
 from tests.core.jobs import Job
 
 # 1 byte/ns and 2 bytes/ns, so that the costs below can be read.

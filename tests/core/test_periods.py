@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from prism.core.periods import ANY, Period, Walk, longest_period
+from prism.core.what_if.periods import ANY, Period, Walk, longest_period
 
 
 def period(letters: str, share: dict[str, int], more: int) -> Period | None:

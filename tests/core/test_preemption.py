@@ -17,7 +17,7 @@ from prism.core.events import (
     Suspended,
     Ticked,
 )
-from prism.core.turns import QUANTUM
+from prism.core.stage.turns import QUANTUM
 from tests.core.actors import (
     Stage,
     all_reduce,

@@ -46,7 +46,9 @@ def test_the_guard_sees_nested_imports() -> None:
     assert set(imported(source)) == {"os", "time", "import_module('torch')"}
 
 
-@pytest.mark.parametrize("name", ["prism", "prism.core.world", "prism.core.building", "prism.core.prismtrace"])
+@pytest.mark.parametrize(
+    "name", ["prism", "prism.core.stage.world", "prism.core.stage.building", "prism.core.prismtrace"]
+)
 def test_importing_it_loads_nothing_heavy(name: str) -> None:
     code = f"import sys, {name}; print(*sorted({{'asyncio', 'torch', 'zmq'}} & set(sys.modules)))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -8,7 +8,7 @@ import pytest
 from prism.core.graph import Graph, NodeKind, OpKind
 from prism.core.levels import ranges
 from prism.core.prismtrace import Trace, encode
-from prism.core.repetition import repeated
+from prism.core.what_if.repetition import repeated
 from tests.core.jobs import Job, data_parallel, expert_parallel, pipeline, two_dimensional
 from tests.core.schedules import WAITS, Schedule
 

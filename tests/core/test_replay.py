@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from prism.core.graph import Graph, InvalidGraph, NodeKind, OpKind, Stream
 from prism.core.levels import Cycle, topological_levels
-from prism.core.replay import evaluate, make_plan, slow
+from prism.core.timeline.replay import evaluate, make_plan, slow
 from tests.core.jobs import Job, data_parallel, expert_parallel, pipeline, two_dimensional
 
 WORLD = 4

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from prism.core.events import AnyEvent
-from prism.core.exchange import Capture
-from prism.core.world import World
+from prism.core.stage.exchange import Capture
+from prism.core.stage.world import World
 from tests.core.actors import SECOND
 from tests.core.random_programs import random_programs, skip_one_post
 from tests.core.simulation import Simulation

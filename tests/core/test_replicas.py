@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from prism.core.graph import OpKind
-from prism.core.replicas import with_replicas
+from prism.core.what_if.replicas import with_replicas
 from tests.core.jobs import Job
 
 MESH = {"dp": 2, "tp": 2}

@@ -7,8 +7,8 @@ import pytest
 
 from prism.core.graph import DTYPES, Graph, NodeKind, OpKind
 from prism.core.prismtrace import Trace, encode
-from prism.core.routes import find_routes
-from prism.core.routing import with_routing
+from prism.core.what_if.routes import find_routes
+from prism.core.what_if.routing import with_routing
 from tests.core.jobs import MIB, MS, Job, data_parallel, expert_parallel
 
 THERE, BACK = [4, 12, 4, 12], [4, 4, 12, 12]  # bytes from member to member of two

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism.core.calibration import NOT_MEASURED
 from prism.core.graph import Graph, NodeKind
-from prism.core.sampling import Comparison, compare, sample, share
+from prism.core.measuring.calibration import NOT_MEASURED
+from prism.core.measuring.sampling import Comparison, compare, sample, share
 from tests.core.jobs import MS, Job
 
 WARMUP = 1

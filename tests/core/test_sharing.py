@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prism.core.sharing import FULL, Loads, Transfers
+from prism.core.timeline.sharing import FULL, Loads, Transfers
 
 HALF = FULL // 2
 

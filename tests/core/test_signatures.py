@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from prism.core.graph import Graph, OpKind
-from prism.core.signatures import ranks_alike
+from prism.core.measuring.signatures import ranks_alike
 from tests.core.jobs import Job, data_parallel, expert_parallel, pipeline, two_dimensional
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism.core.skew import skewed
+from prism.core.what_if.skew import skewed
 
 
 @st.composite

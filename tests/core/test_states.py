@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from prism.core.ranks import STORY_LENGTH, Rank
-from prism.core.states import ACTS, HOLDS_SLOT, TRANSITIONS, State, Trigger, diagram, step
+from prism.core.stage.ranks import STORY_LENGTH, Rank
+from prism.core.stage.states import ACTS, HOLDS_SLOT, TRANSITIONS, State, Trigger, diagram, step
 from prism.errors import InvalidTransition
 
 PAIRS = list(itertools.product(State, Trigger))
@@ -70,5 +70,5 @@ def test_the_diagram_in_the_documents_is_that_of_the_table() -> None:
     shown = text.partition("```mermaid\n")[2].partition("```")[0]
     assert shown == diagram(), (
         "docs/states.md shows another table; put between its ```mermaid and ``` what this prints: "
-        "python -c 'from prism.core.states import diagram; print(diagram(), end=\"\")'"
+        "python -c 'from prism.core.stage.states import diagram; print(diagram(), end=\"\")'"
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from prism.core.events import StoreCall
-from prism.core.store import Reply, Store
+from prism.core.events import Reply, StoreCall
+from prism.core.stage.store import Store
 
 
 def ask(store: Store, action: str, *keys: str, value: bytes = b"", desired: bytes = b"", amount: int = 0):

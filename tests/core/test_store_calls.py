@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from prism.core.events import Answer, AnyInstruction, Exited, Finished, Launch, Leave, Probed, StoreCall, Suspended
-from prism.core.store import Reply
-from prism.core.turns import QUANTUM
+from prism.core.events import (
+    Answer,
+    AnyInstruction,
+    Exited,
+    Finished,
+    Launch,
+    Leave,
+    Probed,
+    Reply,
+    StoreCall,
+    Suspended,
+)
+from prism.core.stage.turns import QUANTUM
 from tests.core.actors import Stage, asked, on_stage, posted, waited
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from prism.core.events import Delivered, Exited, Polled
-from prism.core.stuck import SURE_POLLING, SURE_POLLS, stuck_ranks
+from prism.core.stage.stuck import SURE_POLLING, SURE_POLLS, stuck_ranks
 from tests.core.actors import MS, Stage, asked, blocked, diagnosis, make_groups, on_stage, posted, recv, send
 
 MANY = 2000

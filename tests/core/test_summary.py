@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from benchmarks.generated import Shape
 from benchmarks.generated import graph as generated
-from prism.core import dominance
+from prism.core.emulation import dominance
+from prism.core.emulation.summary import Clock, summarize
+from prism.core.emulation.touching import Touching, find_touching
+from prism.core.emulation.virtual_paths import NONE
 from prism.core.graph import Graph, Int64, InvalidGraph, NodeKind, OpKind
-from prism.core.replay import evaluate, make_plan
-from prism.core.summary import Clock, summarize
-from prism.core.touching import Touching, find_touching
-from prism.core.virtual_paths import NONE
+from prism.core.timeline.replay import evaluate, make_plan
 from tests.core.jobs import Job, data_parallel, expert_parallel, pipeline, two_dimensional
 from tests.core.test_replay import ACTIONS, WORLD, RandomProgram, costs_of
 

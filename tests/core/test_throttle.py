@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism.core.throttle import Throttle
+from prism.core.timeline.throttle import Throttle
 
 
 @pytest.mark.parametrize(

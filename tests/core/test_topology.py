@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from prism.core.engine import simulate
 from prism.core.graph import Graph, OpKind
-from prism.core.network import LinkClass, Network, op_costs
-from prism.core.sharing import FULL
-from prism.core.topology import Topology, op_loads
+from prism.core.timeline.engine import simulate
+from prism.core.timeline.network import LinkClass, Network, op_costs
+from prism.core.timeline.sharing import FULL
+from prism.core.timeline.topology import Topology, op_loads
 from tests.core.jobs import Job
 
 WORLD = 8

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prism.core.emulation.touching import Side, Touching, find_touching, side
 from prism.core.graph import Graph, Group, NodeKind, OpKind
-from prism.core.replay import evaluate, make_plan
-from prism.core.touching import Side, Touching, find_touching, side
+from prism.core.timeline.replay import evaluate, make_plan
 from tests.core.jobs import Job, data_parallel, expert_parallel, pipeline, two_dimensional
 from tests.core.test_replay import WORLD, costs_of, programs
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prism.core.answers import Answers
 from prism.core.diagnosis import Diagnosis, LastCommon, RankState
 from prism.core.events import (
     AnyInstruction,
@@ -20,8 +19,9 @@ from prism.core.events import (
     Suspended,
 )
 from prism.core.record import RankRecord
-from prism.core.verdict import GRACE
-from prism.core.world import World
+from prism.core.stage.answers import Answers
+from prism.core.stage.verdict import GRACE
+from prism.core.stage.world import World
 from tests.core.actors import (
     MS,
     SECOND,

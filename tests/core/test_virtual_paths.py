@@ -6,11 +6,11 @@ import pytest
 
 from benchmarks.generated import Shape
 from benchmarks.generated import graph as generated
-from prism.core import virtual_paths
+from prism.core.emulation import virtual_paths
+from prism.core.emulation.touching import find_touching
+from prism.core.emulation.virtual_paths import VirtualPaths, find_paths
 from prism.core.graph import Graph, OpKind
-from prism.core.replay import evaluate, make_plan
-from prism.core.touching import find_touching
-from prism.core.virtual_paths import VirtualPaths, find_paths
+from prism.core.timeline.replay import evaluate, make_plan
 from tests.core.jobs import Job
 from tests.core.test_replay import costs_of
 

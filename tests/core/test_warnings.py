@@ -7,7 +7,7 @@ import pytest
 from prism.core.diagnosis import Warning
 from prism.core.events import Noticed
 from prism.core.semantics import LARGE_BATCH, rules
-from prism.core.warnings import Warnings
+from prism.core.stage.warnings import Warnings
 from tests.core.actors import all_reduce, barrier, on_stage, recv, send
 from tests.core.captures import Message, act, capture, post, wait
 

@@ -18,11 +18,11 @@ from prism.core.events import (
     Release,
     Run,
 )
-from prism.core.exchange import Capture
 from prism.core.graph import OpKind
-from prism.core.kept import Kept
 from prism.core.record import MarkStep, PostStep, WaitStep
-from prism.core.world import World
+from prism.core.stage.exchange import Capture
+from prism.core.stage.kept import Kept
+from prism.core.stage.world import World
 from tests.core.actors import (
     RESULT,
     SECOND,

@@ -12,7 +12,7 @@ from report.chakra_reader import COLL, COMP, RECV, SEND, Node, check_rules, read
 from report.tiny import tiny_job
 
 from prism.core.graph import Graph, OpKind, Stream
-from prism.core.replay import evaluate, make_plan
+from prism.core.timeline.replay import evaluate, make_plan
 from prism.report.chakra import LEAST, write_chakra
 from tests.core.jobs import MIB, Handle, Job, data_parallel, expert_parallel, pipeline, two_dimensional
 

@@ -13,7 +13,7 @@ import pytest
 from report.tiny import tiny_job
 
 from prism.core.graph import Graph, OpKind, Stream
-from prism.core.replay import evaluate, make_plan
+from prism.core.timeline.replay import evaluate, make_plan
 from prism.report.kineto import write_kineto
 from tests.core.jobs import MS, Job, data_parallel, pipeline, two_dimensional
 

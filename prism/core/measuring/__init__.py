@@ -1,0 +1,1 @@
+"""From measured segments to durations: outliers, samples, and ranks that share a measurement."""

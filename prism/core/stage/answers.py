@@ -1,0 +1,140 @@
+"""Answering ranks from the record: each runs alone at full speed, and its compute segments are timed."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from prism.core.events import Asked, Call, Finished, Folded, Joined, Marked, Posted, Reply, StoreCall, Waited
+from prism.core.record import MarkStep, PostStep, RankRecord, Step, WaitStep
+from prism.core.stage.exchange import Done, Outcome
+from prism.core.stage.matching import CommGroup, Op
+from prism.core.stage.warnings import Warnings
+
+
+class Diverged(Exception):
+    """A rank did something else than what was recorded of it; it `guesses` once a result has been made up for it."""
+
+    def __init__(self, rank: int, recorded: Step | None, now: str, guesses: bool = False) -> None:
+        was = recorded.told() if recorded else "nothing more"
+        hint = "; results that capture.payloads does not keep were made up before, keep all" if guesses else ""
+        super().__init__(f"rank {rank} does not repeat what was captured: then {was}; now {now}{hint}")
+        self.rank = rank
+
+
+@dataclass
+class _Walk:
+    """How far a rank has come in its record, and how long each segment took (ns, one a step)."""
+
+    record: RankRecord
+    step: int = 0
+    durations: list[int] = field(default_factory=list)
+    replies: dict[StoreCall, deque[Reply]] = field(default_factory=lambda: defaultdict(deque))
+    guesses: bool = False  # it has got a result that was made up, and what it computes of that is another number
+
+    def __post_init__(self) -> None:
+        for request, reply in self.record.replies:
+            self.replies[request].append(reply)
+
+    def repeats(self, recorded: PostStep, now: PostStep) -> bool:
+        """Whether the rank posts what was recorded; sizes may follow from numbers, and are others once it guesses."""
+        if recorded.group != now.group:
+            return False
+        return recorded.call == now.call or (self.guesses and _sized_as(recorded.call, now.call) == recorded.call)
+
+
+class Answers:
+    """Every operation is done as soon as it is posted, with the result that the record holds."""
+
+    def __init__(self, records: Iterable[RankRecord]) -> None:
+        self.warnings = Warnings()
+        self._walks = {record.rank: _Walk(record) for record in records}
+
+    broken: Op | None = None
+
+    def find(self, rank: int, handle: int) -> Op | None:
+        """Nothing is ever open: every post is answered at once."""
+
+    def missing(self, request: StoreCall) -> list[str]:
+        """Nobody waits for the store here."""
+        return []
+
+    def members(self, rank: int, group: str) -> tuple[int, ...]:
+        """Nobody waits for members of a group here."""
+        return ()
+
+    def last_common(self, group: CommGroup) -> Op | None:
+        """Nothing is in common: each rank runs alone."""
+
+    def durations(self, rank: int) -> list[int]:
+        """The measured compute segment before each step of the rank, in ns; shorter if the rank did not finish."""
+        return self._walks[rank].durations
+
+    def complete(self, rank: int) -> bool:
+        """Whether the rank has repeated all its steps."""
+        walk = self._walks[rank]
+        return walk.step == len(walk.record.steps)
+
+    def join(self, event: Joined) -> None:
+        """Groups are known from the record."""
+
+    def post(self, event: Posted) -> list[Outcome]:
+        step = PostStep(event.group, event.handle, event.call, event.site)
+        walk = self._walks[event.rank]
+        recorded = self._next(event.rank, step, event.compute)
+        if not isinstance(recorded, PostStep) or not walk.repeats(recorded, step):
+            raise self._diverged(event.rank, recorded, step.told())
+        if recorded.dropped or (recorded.result is not None and not _fits(recorded.call, step.call)):
+            walk.guesses = True
+            return [Done(event.rank, event.handle, None, source=recorded.source, synthesised=True)]
+        return [Done(event.rank, event.handle, recorded.result, recorded.blocks, recorded.source)]
+
+    def folded(self, event: Folded) -> list[Outcome]:
+        raise AssertionError(f"nothing is folded while answering from the record, yet rank {event.rank} folded")
+
+    def wait(self, event: Waited) -> None:
+        step = WaitStep(event.handles, event.site)
+        recorded = self._next(event.rank, step, event.compute)
+        if not isinstance(recorded, WaitStep) or recorded.handles != step.handles:
+            raise self._diverged(event.rank, recorded, step.told())
+
+    def mark(self, event: Marked) -> None:
+        recorded = self._next(event.rank, MarkStep(), event.compute)
+        if not isinstance(recorded, MarkStep):
+            raise self._diverged(event.rank, recorded, MarkStep().told())
+
+    def finish(self, event: Finished) -> None:
+        """What a rank has left out shows in `complete`."""
+
+    def ask(self, event: Asked) -> Reply | None:
+        walk = self._walks[event.rank]
+        if not walk.replies[event.request]:
+            keys = ", ".join(event.request.keys)
+            raise self._diverged(event.rank, None, f"{event.request.action} of store key {keys} at {event.site or '?'}")
+        return walk.replies[event.request].popleft()
+
+    def _diverged(self, rank: int, recorded: Step | None, now: str) -> Diverged:
+        return Diverged(rank, recorded, now, self._walks[rank].guesses)
+
+    def _next(self, rank: int, now: Step, compute: int) -> Step:
+        walk = self._walks[rank]
+        if walk.step == len(walk.record.steps):
+            raise self._diverged(rank, None, now.told())
+        walk.durations.append(compute)
+        walk.step += 1
+        return walk.record.steps[walk.step - 1]
+
+
+def _sized_as(recorded: Call, now: Call) -> Call:
+    """The call with the sizes of the recorded one."""
+    return msgspec.structs.replace(
+        now, count=recorded.count, send=recorded.send, recv=recorded.recv, shape=recorded.shape
+    )
+
+
+def _fits(recorded: Call, now: Call) -> bool:
+    """Whether a call awaits as many elements as the recorded one got."""
+    return recorded.recv == now.recv and (bool(now.recv) or recorded.count == now.count)

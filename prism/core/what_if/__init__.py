@@ -1,0 +1,1 @@
+"""What if the job were another: graphs made from a graph."""
