@@ -9,7 +9,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 FRAMEWORKS := .venv/.frameworks
 
-.PHONY: run test test-all lint clean
+.PHONY: run test test-all lint ext clean
 
 run: $(INSTALLED)
 	rm -rf runs/quickstart
@@ -25,6 +25,10 @@ lint: $(INSTALLED)
 	$(BIN)/ruff check
 	$(BIN)/mypy
 
+# The extensions again, those whose sources have changed.
+ext:
+	$(BIN)/python setup.py -q build_ext --inplace
+
 clean:
 	rm -rf build runs prism/gpu/*.so *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis $(INSTALLED) $(FRAMEWORKS)
 
@@ -36,7 +40,7 @@ $(FRAMEWORKS): $(INSTALLED)
 	touch $@
 
 # No build isolation: the extensions must be built against the torch that will load it.
-$(INSTALLED): pyproject.toml setup.py $(wildcard ext/torch/*)
+$(INSTALLED): pyproject.toml setup.py $(wildcard ext/torch/* ext/nccl/*.cpp ext/nccl/*.h)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -c "import torch" 2>/dev/null || $(BIN)/pip install $(TORCH)
 	$(BIN)/pip install "setuptools>=77" wheel ninja

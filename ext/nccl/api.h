@@ -1,8 +1,8 @@
 /* The engine's C interface; prism/gpu/pruned.py is its Python side and says what everything means.
  *
  * Functions return a status, openers a handle that is null if they fail; pruned_error() then says why. A handle is used
- * by one thread at a time. pruned_wait() goes on with what was started on a handle; it returns PRUNED_PENDING after 50 ms,
- * or when a signal came in, and is then called again.
+ * by one thread at a time. pruned_wait() goes on with what was started on a handle; it returns PRUNED_PENDING after
+ * 50 ms, or when a signal came in, and is then called again.
  */
 
 #ifndef PRUNED_API_H
@@ -82,10 +82,27 @@ PRUNED_API int pruned_start_member(pruned_handle* handle, const pruned_op* op, c
 /* `pace` may be null here and below: then nothing is paced. */
 PRUNED_API int pruned_start_arc(pruned_handle* handle, const pruned_op* op, const pruned_contribution* contribution,
                                 const pruned_pace* pace);
-PRUNED_API int pruned_start_peers(pruned_handle* handle, const pruned_op* op, const void* data, const pruned_pace* pace);
-PRUNED_API int pruned_start_send(pruned_handle* handle, const void* data, int64_t bytes, int64_t start, int64_t duration);
+PRUNED_API int pruned_start_peers(pruned_handle* handle, const pruned_op* op, const void* data,
+                                  const pruned_pace* pace);
+PRUNED_API int pruned_start_send(pruned_handle* handle, const void* data, int64_t bytes, int64_t start,
+                                 int64_t duration);
 PRUNED_API int pruned_start_receive(pruned_handle* handle, void* data, int64_t bytes);
 PRUNED_API int pruned_wait(pruned_handle* handle, pruned_moved* moved);
+
+/* One side of a bridge (bridge.h) over a connected socket, which it closes. Parties are 'm' (member), 'a' (the arc
+ * after) or 'p' (peers), and a rank; a pipe has none. A turn is PRUNED_DONE if the other side has ended the stream. */
+typedef struct {
+  const char* name; /* of the group, or of the pipe */
+  int32_t is_pipe;
+  int32_t from_role, from_rank, to_role, to_rank;
+} pruned_link;
+
+typedef struct pruned_bridge pruned_bridge;
+
+PRUNED_API pruned_bridge* pruned_open_bridge(const char* directory, const pruned_link* link, int32_t socket,
+                                             int32_t outwards);
+PRUNED_API int pruned_turn_bridge(pruned_bridge* bridge);
+PRUNED_API void pruned_close_bridge(pruned_bridge* bridge);
 
 PRUNED_API int pruned_abort(const char* directory);
 

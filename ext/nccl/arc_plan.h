@@ -1,6 +1,6 @@
 // What the virtual members between two sandbox members send on, step by step: a delay line.
 //
-// Between sandbox member a and the next one, b = a + m + 1, lie m virtual members. At step n the last of them sends to b
+// Between sandbox members a and b = a + m + 1 lie m virtual ones. At step n the last of them sends to b
 //   n < m:  what began in the arc: the inputs of b - 1 - n, ..., b - 1 folded, of chunk b - 2 - n;
 //   n >= m: what a sent at step k = n - m; while sums are being made (k <= N - 2), with the inputs of a + 1, a + 2, ...
 //           folded in, up to the arc's end or to the chunk's owner, whichever comes first.
@@ -22,8 +22,8 @@ struct Arc {
   int after;    // the sandbox member that sends to the arc
   int members;  // at least 1
 
-  int member(int i) const { return (after + 1 + i) % size; }  // 0 <= i < members
-  int before() const { return (after + members + 1) % size; }  // the sandbox member that the arc sends to
+  int member(int i) const { return (after + 1 + i) % size; }                // 0 <= i < members
+  int before() const { return (after + members + 1) % size; }               // the sandbox member that the arc sends to
   int position(int rank) const { return wrapped(rank - after - 1, size); }  // the inverse of member()
   bool has(int rank) const { return position(rank) < members; }
 };

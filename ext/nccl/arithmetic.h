@@ -13,7 +13,7 @@
 
 namespace pruned {
 
-/// The functions for one type and reduction. Counts are in elements; outputs may be inputs, but not overlap them partly.
+/// The functions for one type and reduction. Counts are in elements; an output is an input, or does not overlap it.
 struct Arithmetic {
   /// out = total (+) next, the order in which a ring adds.
   void (*combine)(const std::byte* total, const std::byte* next, std::byte* out, std::size_t count);

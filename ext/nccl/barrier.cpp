@@ -14,8 +14,12 @@ constexpr std::int64_t kLongAgo = std::numeric_limits<std::int64_t>::min();
 int parties(const Ports& ports) { return static_cast<int>(ports.sandbox().size()) + ports.arcs(); }
 
 /// Members of an arc that nobody paces have come long ago.
-std::int64_t latest_of(const std::optional<Times>& times) {
-  return times.has_value() ? *std::ranges::max_element(times->posts) : kLongAgo;
+std::int64_t latest_of(const std::optional<Times>& times, int members) {
+  if (!times.has_value()) {
+    return kLongAgo;
+  }
+  check_posts(*times, members);
+  return *std::ranges::max_element(times->posts);
 }
 
 }  // namespace
@@ -86,7 +90,7 @@ void BarrierMember::verify() const {
 BarrierArc::BarrierArc(const Arc& arc, const std::optional<Times>& times, Ports& ports)
     : from_a_(ports.from({Party::Role::kMember, arc.after})),
       to_b_(ports.to({Party::Role::kMember, arc.before()})),
-      posts_(latest_of(times), parties(ports), from_a_, to_b_),
+      posts_(latest_of(times, arc.members), parties(ports), from_a_, to_b_),
       cost_(times.has_value() ? times->latency + times->transfer : 0) {}
 
 bool BarrierArc::advance() {

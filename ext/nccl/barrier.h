@@ -1,9 +1,9 @@
 // A barrier among the sandbox members and the arcs between them: nobody leaves before all N members have come.
 //
-// It has no data, so only its end matters, which is that of the model: the last post, plus the cost. First everybody tells
-// its right neighbour the latest post that it knows of, as often as there are others; then all know the latest of all.
-// Then each arc sends a release once that time and the cost are over, and sandbox members without an arc on their left
-// are released by their neighbour.
+// It has no data, so only its end matters, which is that of the model: the last post, plus the cost. First everybody
+// tells its right neighbour the latest post that it knows of, as often as there are others; then all know the latest of
+// all. Then each arc sends a release once that time and the cost are over, and sandbox members without an arc on their
+// left are released by their neighbour.
 
 #pragma once
 

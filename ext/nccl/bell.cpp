@@ -1,9 +1,11 @@
 #include "bell.h"
 
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <ctime>
@@ -26,6 +28,15 @@ void pause_briefly() {
 #endif
 }
 
+// A sleep costs about this much, so for so long a party stays awake.
+constexpr std::int64_t kPatience = 100 * kMicrosecond;
+// Meanwhile it offers its core to others. Who takes it for longer than this and does not ring is no party that answers
+// but somebody who computes; so is who keeps it for longer than a party needs for a slot.
+constexpr std::int64_t kAnswer = 200 * kMicrosecond;
+constexpr std::int64_t kSlot = 500 * kMicrosecond;
+// So long the core is not offered again, as it would come back a time slice later, and nobody stays awake.
+constexpr std::int64_t kCrowded = 100 * kMillisecond;
+
 }  // namespace
 
 Bell::Bell(Directory& directory, const std::string& name) : mapping_(directory.open(name, sizeof(Words))) {}
@@ -39,18 +50,34 @@ void Bell::ring() {
   }
 }
 
-bool Bell::watch(std::uint32_t seen, std::int64_t deadline) const {
-  do {
-    for (int i = 0; i < 16; ++i) {
-      if (rings() != seen) {
-        return true;
-      }
-      pause_briefly();
+bool Bell::wait(std::uint32_t seen, std::int64_t deadline) {
+  const std::int64_t begun = now();
+  if (begun >= crowded_until_ && watch(seen, std::min(deadline, begun + kPatience))) {
+    return true;
+  }
+  const std::int64_t left = deadline - now();
+  return left <= 0 || sleep(seen, left);
+}
+
+bool Bell::watch(std::uint32_t seen, std::int64_t deadline) {
+  for (std::int64_t time = now(); time < deadline; time = now()) {
+    if (rings() != seen) {
+      return true;
     }
-  } while (now() < deadline);
+    if (time < crowded_until_) {
+      pause_briefly();
+      continue;
+    }
+    sched_yield();
+    const std::int64_t away = now() - time;
+    if (away > kSlot || (away > kAnswer && rings() == seen)) {
+      crowded_until_ = now() + kCrowded;
+    }
+  }
   return rings() != seen;
 }
 
+/// False if a signal ended the sleep.
 bool Bell::sleep(std::uint32_t seen, std::int64_t duration) {
   constexpr std::int64_t second = 1'000'000'000;
   const timespec timeout{.tv_sec = duration / second, .tv_nsec = static_cast<long>(duration % second)};

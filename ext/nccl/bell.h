@@ -1,8 +1,8 @@
 // A bell is what a party sleeps on: all whose doings may let it go on ring it, in whichever process they are.
 //
 // It is a count of rings and a note that somebody sleeps. The sleeper looks at the count, tries what it can, and if
-// nothing can be done sleeps unless the count has changed; so no ring is lost, and none costs a system call where nobody
-// sleeps.
+// nothing can be done sleeps unless the count has changed; so no ring is lost, and none costs a system call where
+// nobody sleeps.
 
 #pragma once
 
@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "clock.h"
 #include "directory.h"
 
 namespace pruned {
@@ -21,10 +22,10 @@ class Bell {
   void ring();
   std::uint32_t rings() const { return words().rings.load(std::memory_order_acquire); }
 
-  /// Watches for a ring after `seen`, awake, until `deadline` (clock.h). Whether it rang.
-  bool watch(std::uint32_t seen, std::int64_t deadline) const;
-  /// Sleeps until a ring after `seen`, or so many ns. False if a signal ended the sleep.
-  bool sleep(std::uint32_t seen, std::int64_t duration);
+  /// Waits for a ring after `seen` until `deadline` (clock.h), awake at first; false if a signal ended the wait.
+  bool wait(std::uint32_t seen, std::int64_t deadline);
+  /// The same, awake all the time. Whether it rang.
+  bool watch(std::uint32_t seen, std::int64_t deadline);
 
  private:
   struct Words {
@@ -33,9 +34,12 @@ class Bell {
   };
   static_assert(std::atomic<std::uint32_t>::is_always_lock_free && sizeof(std::atomic<std::uint32_t>) == 4);
 
+  bool sleep(std::uint32_t seen, std::int64_t duration);
+
   Words& words() const { return *reinterpret_cast<Words*>(mapping_->data()); }
 
   std::shared_ptr<Mapping> mapping_;
+  std::int64_t crowded_until_ = 0;  // somebody else computes on this core, as far as one knows
 };
 
 }  // namespace pruned

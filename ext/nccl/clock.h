@@ -12,6 +12,9 @@ constexpr std::int64_t kMicrosecond = 1000;
 constexpr std::int64_t kMillisecond = 1000 * kMicrosecond;
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
+/// A call into the engine gives control back this often, so that its caller can be stopped.
+constexpr std::int64_t kTurn = 50 * kMillisecond;
+
 inline std::int64_t now() {
   timespec time{};
   clock_gettime(CLOCK_MONOTONIC, &time);

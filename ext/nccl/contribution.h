@@ -1,7 +1,7 @@
 // What the virtual members of an arc bring to an operation, so that the pruned result is right.
 //
-// An address is that of an array over the operation's elements (of all blocks, where there are blocks); null brings what
-// changes nothing: the identity of the reduction, or zero bytes where data are only passed on.
+// An address is that of an array over the operation's elements (of all blocks, where there are blocks); null brings
+// what changes nothing: the identity of the reduction, or zero bytes where data are only passed on.
 
 #pragma once
 
@@ -13,10 +13,10 @@
 namespace pruned {
 
 enum class Mode : std::int32_t {
-  kExact,       // head: running totals just before b; final: the result. What comes in is dropped
-  kLeft,        // head: the fold of all virtual members, carried by the arc's last member; null in the other arcs
-  kPrefolded,   // head, tail: what the arc's members add, folded, to chunks that begin in it and to those that come in
-  kReplicas,    // each virtual member has the input of a, which publishes it
+  kExact,      // head: running totals just before b; final: the result. What comes in is dropped
+  kLeft,       // head: the fold of all virtual members, carried by the arc's last member; null in the other arcs
+  kPrefolded,  // head, tail: what the arc's members add, folded, to chunks that begin in it and to those that come in
+  kReplicas,   // each virtual member has the input of a, which publishes it
 };
 
 struct Contribution {

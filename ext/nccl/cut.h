@@ -1,8 +1,8 @@
 // How the data of a collective are cut: into loops, and each loop into chunks, one for each member.
 //
 // The sizes are those of NCCL's Simple protocol on one channel: a chunk is 4 slots of 512 KiB, in a chain 1 slot; the
-// last loop of an all_reduce is what is left over N, rounded up to 16 bytes. prism/core/ring.py cuts alike, so that both
-// make sums in one order. With several channels each would have a cut of its own part of the data.
+// last loop of an all_reduce is what is left over N, rounded up to 16 bytes. prism/core/ring.py cuts alike, so that
+// both make sums in one order. With several channels each would have a cut of its own part of the data.
 
 #pragma once
 
@@ -35,10 +35,10 @@ class Cut {
   Kind kind_;
   int size_;
   std::int64_t count_;
-  Blocks blocks_;           // reduce_scatter, all_gather: each member's part of the data
-  std::int64_t full_;       // elements of a chunk in all loops but the last
+  Blocks blocks_;      // reduce_scatter, all_gather: each member's part of the data
+  std::int64_t full_;  // elements of a chunk in all loops but the last
   std::int64_t loops_ = 0;
-  std::int64_t last_ = 0;   // elements of a chunk in the last loop
+  std::int64_t last_ = 0;  // elements of a chunk in the last loop
 };
 
 /// The pieces of an extent that fit slots; an empty one has one empty piece, as a step is taken all the same.

@@ -44,7 +44,8 @@ std::atomic_ref<std::uint32_t> flag(const Mapping& mapping) {
 
 }  // namespace
 
-Directory::Directory(std::filesystem::path path) : path_(std::move(path)), abort_(open("abort", sizeof(std::uint32_t))) {}
+Directory::Directory(std::filesystem::path path)
+    : path_(std::move(path)), abort_(open("abort", sizeof(std::uint32_t))) {}
 
 std::shared_ptr<Mapping> Directory::open(const std::string& name, std::size_t bytes) {
   const std::lock_guard lock(mutex_);

@@ -5,22 +5,17 @@
 namespace pruned {
 namespace {
 
-// A caller gets control back this often, so that it can be stopped; and so often others' ends are looked for.
-constexpr std::int64_t kTurn = 50 * kMillisecond;
-// A sleep may end this much late, so the end of a wait is spent awake.
+// A sleep may end this much late, so the end of a wait for a time is spent awake.
 constexpr std::int64_t kWakeLatency = 200 * kMicrosecond;
-// A partner that runs answers within this time; one that does not may need this very core.
-constexpr std::int64_t kPatience = 20 * kMicrosecond;
 
 /// Waits for a ring, or the activity's own time; false if a signal ended the wait.
 bool wait(const Activity& activity, Bell& bell, std::uint32_t seen, std::int64_t end) {
   const std::int64_t due = std::min(activity.due(), end);
-  const std::int64_t time = now();
-  if (due - time <= kWakeLatency) {
-    bell.watch(seen, due);
-    return true;
+  if (!bell.wait(seen, due - kWakeLatency)) {
+    return false;
   }
-  return bell.watch(seen, time + kPatience) || bell.sleep(seen, due - kWakeLatency - time);
+  bell.watch(seen, due);
+  return true;
 }
 
 }  // namespace

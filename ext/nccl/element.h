@@ -8,14 +8,40 @@
 namespace pruned {
 
 enum class Dtype : std::int32_t {
-  kNone, kUint8, kInt8, kInt16, kInt32, kInt64, kFloat16, kBfloat16, kFloat32, kFloat64, kBool, kComplex64, kComplex128,
-  kFloat8E4m3fn, kFloat8E5m2, kUint16, kUint32, kUint64, kFloat8E4m3fnuz, kFloat8E5m2fnuz,
+  kNone,
+  kUint8,
+  kInt8,
+  kInt16,
+  kInt32,
+  kInt64,
+  kFloat16,
+  kBfloat16,
+  kFloat32,
+  kFloat64,
+  kBool,
+  kComplex64,
+  kComplex128,
+  kFloat8E4m3fn,
+  kFloat8E5m2,
+  kUint16,
+  kUint32,
+  kUint64,
+  kFloat8E4m3fnuz,
+  kFloat8E5m2fnuz,
 };
 
 enum class Reduce : std::int32_t { kNone, kSum, kAvg, kProduct, kMin, kMax, kBand, kBor, kBxor };
 
 enum class Kind : std::int32_t {
-  kAllReduce, kReduceScatter, kAllGather, kBroadcast, kReduce, kGather, kScatter, kAllToAll, kBarrier,
+  kAllReduce,
+  kReduceScatter,
+  kAllGather,
+  kBroadcast,
+  kReduce,
+  kGather,
+  kScatter,
+  kAllToAll,
+  kBarrier,
 };
 
 /// Bytes of one element; 0 of kNone.
@@ -23,11 +49,19 @@ constexpr std::size_t itemsize(Dtype dtype) {
   switch (dtype) {
     case Dtype::kNone:
       return 0;
-    case Dtype::kInt16: case Dtype::kUint16: case Dtype::kFloat16: case Dtype::kBfloat16:
+    case Dtype::kInt16:
+    case Dtype::kUint16:
+    case Dtype::kFloat16:
+    case Dtype::kBfloat16:
       return 2;
-    case Dtype::kInt32: case Dtype::kUint32: case Dtype::kFloat32:
+    case Dtype::kInt32:
+    case Dtype::kUint32:
+    case Dtype::kFloat32:
       return 4;
-    case Dtype::kInt64: case Dtype::kUint64: case Dtype::kFloat64: case Dtype::kComplex64:
+    case Dtype::kInt64:
+    case Dtype::kUint64:
+    case Dtype::kFloat64:
+    case Dtype::kComplex64:
       return 8;
     case Dtype::kComplex128:
       return 16;

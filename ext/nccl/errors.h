@@ -1,4 +1,5 @@
-// What can go wrong in a collective that runs; wrong arguments are std::invalid_argument, the system's std::system_error.
+// What can go wrong in a collective that runs. Wrong arguments are std::invalid_argument, the system's refusals
+// std::system_error.
 
 #pragma once
 

@@ -84,14 +84,19 @@ FifoHeader& Inlet::header() const { return *reinterpret_cast<FifoHeader*>(mappin
 
 bool Inlet::ready() const { return released_ != header().published.load(std::memory_order_acquire); }
 
-Slice Inlet::front(std::size_t bytes, std::uint32_t tag) const {
+Slice Inlet::front() const {
   const FifoHeader::Stamp& stamp = header().stamps[released_ % kSlots];
-  if (stamp.bytes != bytes || stamp.tag != tag) {
-    throw Mismatch(name_ + " brought " + std::to_string(stamp.bytes) + " bytes of step " + std::to_string(stamp.tag) +
-                   " where " + std::to_string(bytes) + " bytes of step " + std::to_string(tag) +
-                   " were due: its two ends do not run the same operation");
-  }
   return {.data = {slot_data(*mapping_, released_), stamp.bytes}, .tag = stamp.tag, .stamp = stamp.at};
+}
+
+Slice Inlet::front(std::size_t bytes, std::uint32_t tag) const {
+  const Slice slice = front();
+  if (slice.data.size() != bytes || slice.tag != tag) {
+    throw Mismatch(name_ + " brought " + std::to_string(slice.data.size()) + " bytes of step " +
+                   std::to_string(slice.tag) + " where " + std::to_string(bytes) + " bytes of step " +
+                   std::to_string(tag) + " were due: its two ends do not run the same operation");
+  }
+  return slice;
 }
 
 void Inlet::release() {

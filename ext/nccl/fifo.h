@@ -27,8 +27,8 @@ constexpr std::uint32_t tag(Kind kind, std::int64_t send) {
 /// What one slot holds.
 struct Slice {
   std::span<const std::byte> data;
-  std::uint32_t tag = 0;    // what the sender takes it for, so that a receiver that is out of step finds out
-  std::int64_t stamp = 0;   // when it was published
+  std::uint32_t tag = 0;   // what the sender takes it for, so that a receiver that is out of step finds out
+  std::int64_t stamp = 0;  // when it was published
 };
 
 /// The file's layout.
@@ -60,7 +60,9 @@ class Inlet {
   Inlet(Directory& directory, std::string name, std::shared_ptr<Bell> sender);
 
   bool ready() const;
-  /// The oldest slice. Throws Mismatch if it is not of this size, or not what is expected.
+  /// The oldest slice.
+  Slice front() const;
+  /// The same; throws Mismatch if it is not of this size, or not what is expected.
   Slice front(std::size_t bytes, std::uint32_t tag) const;
   void release();
   /// Throws PeerLost if nobody is left who could send.

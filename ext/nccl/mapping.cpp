@@ -13,7 +13,8 @@ namespace {
 
 class File {
  public:
-  explicit File(const std::filesystem::path& path) : descriptor_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {}
+  explicit File(const std::filesystem::path& path)
+      : descriptor_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {}
   ~File() {
     if (descriptor_ >= 0) {
       close(descriptor_);
@@ -36,7 +37,7 @@ class File {
 
 Mapping::Mapping(const std::filesystem::path& path, std::size_t bytes) : data_(nullptr), bytes_(bytes) {
   const File file(path);
-  struct stat status {};
+  struct stat status{};
   if (file.descriptor() < 0 || fstat(file.descriptor(), &status) != 0) {
     fail("open", path);
   }

@@ -1,7 +1,7 @@
 // What one member of a ring or chain does, step by step. This is the algorithm of N ranks; nothing here is pruned.
 //
-// Ring, member r: at step n it receives chunk r - 1 - n from its left (not at step 0), adds its own input, sends it to its
-// right (not at the last step). From step N - 1 on the sums are complete, are stored and go round as they are. An
+// Ring, member r: at step n it receives chunk r - 1 - n from its left (not at step 0), adds its own input, sends it to
+// its right (not at the last step). From step N - 1 on the sums are complete, are stored and go round as they are. An
 // all_gather is that second half alone, with chunk r - n; a reduce_scatter the first half. Chain: one step a chunk.
 
 #pragma once
@@ -12,8 +12,8 @@ namespace pruned {
 
 struct MemberStep {
   bool receive = false;
-  bool reduce = false;    // the own input is added to what was received
-  bool store = false;     // the value goes to the output
+  bool reduce = false;  // the own input is added to what was received
+  bool store = false;   // the value goes to the output
   bool send = false;
   bool complete = false;  // the value is a sum to which nothing will be added: integer averages are divided here
   Extent extent;
@@ -23,7 +23,8 @@ struct MemberStep {
 
 class MemberPlan {
  public:
-  MemberPlan(const Op& op, Sizes sizes, int rank) : kind_(op.kind), size_(op.size), root_(op.root), rank_(rank), cut_(op, sizes) {}
+  MemberPlan(const Op& op, Sizes sizes, int rank)
+      : kind_(op.kind), size_(op.size), root_(op.root), rank_(rank), cut_(op, sizes) {}
 
   std::int64_t steps() const { return cut_.loops() * steps_a_loop(); }
   MemberStep step(std::int64_t index) const;
@@ -48,7 +49,8 @@ constexpr int sends_a_loop(Kind kind, int size) {
   switch (kind) {
     case Kind::kAllReduce:
       return 2 * (size - 1);
-    case Kind::kReduceScatter: case Kind::kAllGather:
+    case Kind::kReduceScatter:
+    case Kind::kAllGather:
       return size - 1;
     default:
       return 1;

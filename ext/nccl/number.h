@@ -113,7 +113,10 @@ constexpr T identity() {
   } else if constexpr (Float<T>) {
     using W = decltype(widen(T{}));
     constexpr W infinity = std::numeric_limits<W>::infinity();
-    return narrowed<T>(R == Reduce::kProduct ? W{1} : R == Reduce::kMin ? infinity : R == Reduce::kMax ? -infinity : W{0});
+    return narrowed<T>(R == Reduce::kProduct ? W{1}
+                       : R == Reduce::kMin   ? infinity
+                       : R == Reduce::kMax   ? -infinity
+                                             : W{0});
   } else {
     using Limits = std::numeric_limits<T>;
     return R == Reduce::kProduct ? T{1}

@@ -60,9 +60,11 @@ std::int64_t input_elements(const Op& op, int rank) {
       return rank == op.root ? op.count : 0;
     case Kind::kScatter:
       return rank == op.root ? op.sent_blocks().total() : 0;
-    case Kind::kReduceScatter: case Kind::kAllToAll:
+    case Kind::kReduceScatter:
+    case Kind::kAllToAll:
       return op.sent_blocks().total();
-    case Kind::kAllGather: case Kind::kGather:
+    case Kind::kAllGather:
+    case Kind::kGather:
       return op.received_blocks()[rank].count();
     default:
       return op.count;
@@ -79,7 +81,8 @@ std::int64_t output_elements(const Op& op, int rank) {
       return rank == op.root ? 0 : op.count;
     case Kind::kGather:
       return rank == op.root ? op.received_blocks().total() : 0;
-    case Kind::kAllGather: case Kind::kAllToAll:
+    case Kind::kAllGather:
+    case Kind::kAllToAll:
       return op.received_blocks().total();
     case Kind::kReduceScatter:
       return op.sent_blocks()[rank].count();

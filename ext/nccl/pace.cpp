@@ -19,11 +19,15 @@ std::int64_t share(std::int64_t amount, std::int64_t part, std::int64_t whole) {
 
 }  // namespace
 
-Pace::Pace(const ArcPlan& plan, Times times) : plan_(plan), times_(std::move(times)), head_(kBegin) {
-  if (times_.posts.size() != static_cast<std::size_t>(plan.arc().members)) {
-    throw std::invalid_argument(std::to_string(times_.posts.size()) + " posts for an arc of " +
-                                std::to_string(plan.arc().members) + " members");
+void check_posts(const Times& times, int members) {
+  if (times.posts.size() != static_cast<std::size_t>(members)) {
+    throw std::invalid_argument(std::to_string(times.posts.size()) + " posts for " + std::to_string(members) +
+                                " members");
   }
+}
+
+Pace::Pace(const ArcPlan& plan, Times times) : plan_(plan), times_(std::move(times)), head_(kBegin) {
+  check_posts(times_, plan.arc().members);
 }
 
 void Pace::arrived(std::int64_t stamp) {

@@ -5,10 +5,10 @@
 //
 //   t_{b-1}(g) = C(g) + max(max_{i <= min(g, m-1)} (T_{b-1-i} + i alpha),  max_{j <= g-m} (t_a(j) - C(j)) + m alpha)
 //
-// with C(g) = tau_0 + ... + tau_g, so thousands of members cost as much as one. The links from a and to b are virtual too:
-// a's send j, handed over at s_j, ends at t_a(j) = max(t_a(j - 1), s_j) + tau_j, and b has what is sent at t_{b-1}(g) +
-// alpha. In a chain send g of a rank awaits send g of the rank before it, so a hop costs alpha + tau. The operation's
-// latency and transfer are spread over its steps so that with equal posts it ends at post + latency + transfer.
+// with C(g) = tau_0 + ... + tau_g, so thousands of members cost as much as one. The links from a and to b are virtual
+// too: a's send j, handed over at s_j, ends at t_a(j) = max(t_a(j - 1), s_j) + tau_j, and b has what is sent at
+// t_{b-1}(g) + alpha. In a chain send g of a rank awaits send g of the rank before it, so a hop costs alpha + tau.
+// Latency and transfer of the operation are spread over its steps: with equal posts it ends at their sum after them.
 
 #pragma once
 
@@ -28,9 +28,12 @@ struct Times {
   std::int64_t transfer = 0;
 };
 
+/// Throws std::invalid_argument if there is not a post for each of so many members.
+void check_posts(const Times& times, int members);
+
 class Pace {
  public:
-  /// `plan` outlives it. Throws std::invalid_argument if there is not a post for each member.
+  /// `plan` outlives it. Throws what check_posts() throws.
   Pace(const ArcPlan& plan, Times times);
 
   /// The next send of a was handed over at this time.
@@ -49,10 +52,10 @@ class Pace {
 
   const ArcPlan& plan_;
   Times times_;
-  std::int64_t head_;            // the running maximum of posts
-  int included_ = 0;             // so many posts are in it, from the arc's last member on
+  std::int64_t head_;              // the running maximum of posts
+  int included_ = 0;               // so many posts are in it, from the arc's last member on
   std::deque<std::int64_t> tail_;  // the running maximum of arrivals, from the oldest that is still asked for
-  std::int64_t dropped_ = 0;     // entries in front of it
+  std::int64_t dropped_ = 0;       // entries in front of it
   std::int64_t arrivals_ = 0;
 };
 

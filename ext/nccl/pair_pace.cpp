@@ -2,18 +2,13 @@
 
 #include <algorithm>
 #include <limits>
-#include <stdexcept>
-#include <string>
 #include <utility>
 
 namespace pruned {
 
 PairPace::PairPace(const Op& op, int rank, const std::vector<Exchange>& incoming, Times times)
     : op_(op), rank_(rank), times_(std::move(times)), begun_(std::numeric_limits<std::int64_t>::min() / 2) {
-  if (times_.posts.size() != static_cast<std::size_t>(op.size)) {
-    throw std::invalid_argument(std::to_string(times_.posts.size()) + " posts for a group of " +
-                                std::to_string(op.size) + " members");
-  }
+  check_posts(times_, op.size);
   for (const Exchange& exchange : incoming) {
     total_ += exchange.extent.count();
   }

@@ -1,5 +1,5 @@
-// Who exchanges which block with whom in gather, scatter and all_to_all: at step k each member sends to the k-th member on
-// its right and receives from the k-th on its left, as far as the operation has blocks for it.
+// Who exchanges which block with whom in gather, scatter and all_to_all: at step k each member sends to the k-th member
+// on its right and receives from the k-th on its left, as far as the operation has blocks for it.
 
 #pragma once
 

@@ -40,7 +40,7 @@ class Peers final : public Activity {
   const Ports& ports_;
   Inlet& from_;
   Outlet& to_;
-  std::vector<Exchange> to_member_;    // what the member receives, from sandbox members too
+  std::vector<Exchange> to_member_;  // what the member receives, from sandbox members too
   std::vector<Exchange> from_member_;
   std::optional<PairPace> pace_;
   std::size_t next_send_ = 0;

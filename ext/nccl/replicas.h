@@ -1,7 +1,7 @@
 // Replicas: the virtual members after a sandbox member have its input, which it publishes before it takes part.
 //
-// The input lies in a file that both map. A FIFO tells the arc that it is there; the arc releases that slot when it is done,
-// and before that the member does not write the next input.
+// The input lies in a file that both map. A FIFO tells the arc that it is there; the arc releases that slot when it is
+// done, and before that the member does not write the next input.
 
 #pragma once
 

@@ -42,7 +42,7 @@ class RingMember final : public Activity {
   std::int64_t slice_elements_;
   const Arithmetic* arithmetic_;  // null if nothing is reduced
   Buffers buffers_;
-  std::int64_t input_first_ = 0;   // the element of the operation that the input begins with
+  std::int64_t input_first_ = 0;  // the element of the operation that the input begins with
   std::int64_t output_first_ = 0;
   Inlet& left_;
   Outlet& right_;

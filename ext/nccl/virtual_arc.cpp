@@ -8,9 +8,9 @@
 
 namespace pruned {
 
-VirtualArc::VirtualArc(
-    const Op& op, Sizes sizes, const Arc& arc, const Contribution& contribution, std::optional<Times> times,
-    std::shared_ptr<Mapping> input, Inlet& from_a, Outlet& to_b, Pool& pool)
+VirtualArc::VirtualArc(const Op& op, Sizes sizes, const Arc& arc, const Contribution& contribution,
+                       std::optional<Times> times, std::shared_ptr<Mapping> input, Inlet& from_a, Outlet& to_b,
+                       Pool& pool)
     : plan_(op, sizes, arc),
       op_(op),
       item_(op.item()),
@@ -41,7 +41,7 @@ void VirtualArc::verify() const {
   }
 }
 
-// -- in ------------------------------------------------------------------------------------------------------------------
+// -- in --------------------------------------------------------------------------------------------------------------
 
 bool VirtualArc::receive() {
   if (moved_.receives == plan_.receives() || !from_a_.ready()) {
@@ -72,7 +72,7 @@ bool VirtualArc::receive() {
   return true;
 }
 
-// -- out -----------------------------------------------------------------------------------------------------------------
+// -- out -------------------------------------------------------------------------------------------------------------
 
 bool VirtualArc::send() {
   due_ = kNever;
@@ -155,7 +155,8 @@ void VirtualArc::make(const Extent& slice, std::byte* slot) {
     case Source::kIdentity:
       arithmetic_->identity(slot, count);
       break;
-    case Source::kZeros: case Source::kNothing:
+    case Source::kZeros:
+    case Source::kNothing:
       std::memset(slot, 0, bytes(slice));
       break;
   }

@@ -158,7 +158,7 @@ class Link:
         pending = [p for h in handles if (p := self._pending.get(h)) is not None]
         if threading.get_ident() == self._main:
             compute = self.lap()
-            blocks = not all(p.done() for p in pending)
+            blocks = self._asks_before(pending)
             self._send(Waited(rank=self.rank, handles=handles, blocks=blocks, site=callsite(), compute=compute))
             if blocks:
                 self._go.get()
@@ -167,6 +167,10 @@ class Link:
         for operation in pending:
             operation.join()
         self.resume()
+
+    def _asks_before(self, pending: Sequence[Pending]) -> bool:
+        """Whether to give up the slot before these are waited for, and go on only when told to."""
+        return not all(p.done() for p in pending)
 
     def poll(self, handle: int) -> bool:
         """Whether an operation is done; where it is not, others run first."""

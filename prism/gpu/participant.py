@@ -86,7 +86,8 @@ class Participant:
             if name not in self._members:
                 replicas = self._schedule.plain.contribution == "replicas"
                 self._members[name] = Member(self._fifos, name, group.size, tuple(group.sandbox), rank, replicas)
-            self._board.moved[self._place, op] = self._members[name].run(work, inputs.address, target.address)
+            source = inputs.address or target.address  # replicas of a root that is not here have what the output has
+            self._board.moved[self._place, op] = self._members[name].run(work, source, target.address)
             arrived(None if direct else target, step)
 
         self._executors.submit(name, run)

@@ -101,7 +101,7 @@ class Contribution:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """When virtual members post, and the cost of the whole op (prism.core.network.Costs), all in ns.
+    """When virtual members post, and the cost of the whole op (prism.core.timeline.network.Costs), all in ns.
 
     `posts`: of an Arc's members in its order; for Peers, of all members of the group (those of sandbox members are
     not read).

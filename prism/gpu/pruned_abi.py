@@ -87,6 +87,15 @@ class ArcStep(ctypes.Structure):
     ]
 
 
+class Link(ctypes.Structure):
+    """Which FIFO a bridge carries."""
+
+    _fields_: ClassVar = [
+        ("name", c_char_p), ("is_pipe", c_int32), ("from_role", c_int32), ("from_rank", c_int32), ("to_role", c_int32),
+        ("to_rank", c_int32),
+    ]  # fmt: skip
+
+
 _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "pruned_error": (c_char_p, []),
     "pruned_open_member": (c_void_p, [POINTER(Membership), c_int32]),
@@ -100,6 +109,9 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "pruned_start_send": (c_int32, [c_void_p, c_void_p, c_int64, c_int64, c_int64]),
     "pruned_start_receive": (c_int32, [c_void_p, c_void_p, c_int64]),
     "pruned_wait": (c_int32, [c_void_p, POINTER(Moved)]),
+    "pruned_open_bridge": (c_void_p, [c_char_p, POINTER(Link), c_int32, c_int32]),
+    "pruned_turn_bridge": (c_int32, [c_void_p]),
+    "pruned_close_bridge": (None, [c_void_p]),
     "pruned_abort": (c_int32, [c_char_p]),
     "pruned_member_plan": (c_int64, [POINTER(Op), c_int32, POINTER(MemberStep)]),
     "pruned_arc_plan": (c_int64, [POINTER(Op), POINTER(Membership), POINTER(ArcStep)]),
@@ -140,9 +152,8 @@ def membership(directory: str | Path, group: str, size: int, sandbox: Sequence[i
     return Membership(str(directory).encode(), group.encode(), size, rank, members, len(sandbox))
 
 
-def array(values: Sequence[int] | npt.NDArray[np.int64]) -> Any:
-    """A pointer to int64 values, which it keeps alive; null for none."""
+def array(values: Sequence[int] | npt.NDArray[np.int64]) -> ctypes.Array[c_int64] | None:
+    """A copy of int64 values, which a structure that points to it keeps alive; null for none."""
     if not len(values):
         return None
-    contiguous = np.ascontiguousarray(values, dtype=np.int64)
-    return contiguous.ctypes.data_as(POINTER(c_int64))
+    return (c_int64 * len(values)).from_buffer_copy(np.asarray(values, dtype=np.int64).tobytes())

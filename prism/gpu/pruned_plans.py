@@ -1,8 +1,9 @@
-"""What the parties of a pruned collective do, step by step, and when: the engine's plans, for looking at and for tests."""
+"""What the parties of a pruned collective do, step by step, and when: the engine's plans, to be looked at."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ctypes import c_int64
 from typing import NamedTuple
 
 import numpy as np
@@ -58,12 +59,10 @@ def arc_plan(op: Op, sandbox: Sequence[int], after: int) -> list[ArcStep]:
 def release_times(op: Op, sandbox: Sequence[int], after: int, pace: Pace, arrivals: Int64) -> Int64:
     """When the next sandbox member has each send of the arc, given when each send of the one before was handed over."""
     party = abi.membership("", "", op.size, sandbox, after)
-    times = np.zeros(_counted(abi.library.pruned_arc_plan(op.c(), party, None)), np.int64)
-    status = abi.library.pruned_release_times(
-        op.c(), party, pace.c(), abi.array(arrivals), len(arrivals), abi.array(times)
-    )
+    times = (c_int64 * _counted(abi.library.pruned_arc_plan(op.c(), party, None)))()
+    status = abi.library.pruned_release_times(op.c(), party, pace.c(), abi.array(arrivals), len(arrivals), times)
     abi.check(status)
-    return times
+    return np.array(times, np.int64)
 
 
 def _counted(count: int) -> int:

@@ -6,7 +6,6 @@ Its operations are done by the pruned engine in its own process, in wall time; w
 from __future__ import annotations
 
 import socket
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import Any
 
 import torch
 
-from prism.core.events import Broke, Call, Completed, Marked, Noticed, Posted, Ref, Waited
+from prism.core.events import Broke, Call, Completed, Marked, Noticed, Posted, Ref
 from prism.core.record import PostStep
 from prism.core.stage.warnings import ATTACH
 from prism.gpu.attach import offer_debugger
@@ -107,17 +106,9 @@ class SandboxLink(Link):
         self._hand_over()
         return handle
 
-    def wait(self, handles: tuple[int, ...]) -> None:
-        """Wait for operations in wall time."""
-        pending = [p for h in handles if (p := self._pending.get(h)) is not None]
-        if threading.get_ident() == self._main:
-            compute = self.lap()
-            self._send(Waited(rank=self.rank, handles=handles, blocks=False, site=callsite(), compute=compute))
-        else:
-            self._hand_over()
-        for operation in pending:
-            operation.join()
-        self.resume()
+    def _asks_before(self, pending: Sequence[Pending]) -> bool:
+        """It waits in the engine, in wall time, and asks nobody."""
+        return False
 
     def poll(self, handle: int) -> bool:
         """Whether an operation is done; the engine goes on beside it."""

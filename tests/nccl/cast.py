@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -76,14 +77,12 @@ class Cast:
             paced = pace(range(self.size)) if pace else None
             self.peers[rank].run(ops[rank], address((data or {}).get(rank)), paced)
 
-        kind = next(iter(ops.values())).kind
-        virtual: list[Callable[[], None]] = (
-            [lambda rank=rank: peers(rank) for rank in self.sandbox]  # type: ignore[misc]
-            if kind in PAIRWISE
-            else [lambda item=item: arc(*item) for item in arcs(self.size, self.sandbox).items()]  # type: ignore[misc]
-        )
-        real = [lambda rank=rank: member(rank) for rank in self.sandbox]  # type: ignore[misc]
-        together(self.directory, *real, *virtual)
+        real = [partial(member, rank) for rank in self.sandbox]
+        if next(iter(ops.values())).kind in PAIRWISE:
+            together(self.directory, *real, *(partial(peers, rank) for rank in self.sandbox))
+        else:
+            virtual = arcs(self.size, self.sandbox).items()
+            together(self.directory, *real, *(partial(arc, after, members) for after, members in virtual))
         return moved
 
 

@@ -42,11 +42,9 @@ def test_plainly(tmp_path: Path) -> None:
     run(build(tmp_path))
 
 
-@pytest.mark.slow
 def test_with_address_and_undefined_behaviour_sanitizers(tmp_path: Path) -> None:
     run(build(tmp_path, "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"))
 
 
-@pytest.mark.slow
 def test_with_thread_sanitizer(tmp_path: Path) -> None:
-    run(build(tmp_path, "-fsanitize=thread"), "fifo", "threads")
+    run(build(tmp_path, "-fsanitize=thread"), "fifo", "bridge", "threads")

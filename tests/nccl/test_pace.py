@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from prism.core.graph import OpKind
 
 pytest.importorskip("prism.gpu.pruned", exc_type=ImportError)
-from prism.gpu.pruned import Op, Pace, Pipe, arcs  # noqa: E402
-from prism.gpu.pruned_plans import release_times  # noqa: E402
-from tests.nccl.cast import Cast, at_once, together  # noqa: E402
+from prism.gpu.pruned import Arc, Contribution, Op, Pace, Peers, Pipe, arcs
+from prism.gpu.pruned_plans import release_times
+from tests.nccl.cast import Cast, at_once, together
 
 FULL = 512 * 1024  # float32 elements of a full chunk
 MS = 1_000_000
@@ -65,6 +65,11 @@ def chain_recursion(posts: list[int], stamps: list[int] | None, alpha: int, tau:
 times = st.integers(0, 10**7)
 
 
+def exactly(count: int) -> st.SearchStrategy[list[int]]:
+    """So many times."""
+    return st.lists(times, min_size=count, max_size=count)
+
+
 @st.composite
 def placed(draw: st.DrawFn) -> tuple[int, tuple[int, ...], int]:
     """A group's size, its sandbox, and a sandbox member that has an arc behind it."""
@@ -84,8 +89,8 @@ def test_rings_release_when_the_recursion_over_all_members_does(
     per_loop = 2 * (size - 1) if kind is OpKind.ALL_REDUCE else size - 1
     alpha, unit = data.draw(st.integers(0, 10**5)), data.draw(st.integers(0, 3))
     taus = [unit * weight for weight in chunk_weights(op) for _ in range(per_loop)]
-    posts = data.draw(st.lists(times, min_size=len(arcs(size, sandbox)[after]), max_size=len(arcs(size, sandbox)[after])))
-    stamps = sorted(data.draw(st.lists(times, min_size=len(taus), max_size=len(taus))))
+    posts = data.draw(exactly(len(arcs(size, sandbox)[after])))
+    stamps = sorted(data.draw(exactly(len(taus))))
     pace = Pace(np.array(posts), latency=alpha * len(taus), transfer=sum(taus))
     found = release_times(op, sandbox, after, pace, np.array(stamps, np.int64))
     assert found.tolist() == (ring_recursion(op, posts, stamps, alpha, taus) if taus else [])
@@ -101,8 +106,8 @@ def test_chains_release_when_the_recursion_does(
     start = root if kind is OpKind.BROADCAST else (root + 1) % size
     op = Op(kind, size, "float32", "sum", root, count=steps * FULL // 4)
     alpha, tau = data.draw(st.integers(0, 10**5)), data.draw(st.integers(0, 10**5))
-    posts = data.draw(st.lists(times, min_size=len(members), max_size=len(members)))
-    stamps = sorted(data.draw(st.lists(times, min_size=steps, max_size=steps)))
+    posts = data.draw(exactly(len(members)))
+    stamps = sorted(data.draw(exactly(steps)))
     pace = Pace(np.array(posts), latency=alpha * (size - 1), transfer=tau * (size - 2 + steps))
     found = release_times(op, sandbox, after, pace, np.array(stamps, np.int64))
     if start == (members[-1] + 1) % size:
@@ -115,8 +120,13 @@ def test_chains_release_when_the_recursion_does(
 
 
 @given(
-    kind=st.sampled_from(RINGS), size=st.integers(2, 8), each=st.integers(1, 10), latency=times, transfer=times, post=times
-)  # fmt: skip
+    kind=st.sampled_from(RINGS),
+    size=st.integers(2, 8),
+    each=st.integers(1, 10),
+    latency=times,
+    transfer=times,
+    post=times,
+)
 def test_with_equal_posts_an_op_ends_at_its_cost(
     kind: OpKind, size: int, each: int, latency: int, transfer: int, post: int
 ) -> None:
@@ -151,5 +161,9 @@ def test_a_message_is_not_there_before_its_time(tmp_path: Path) -> None:
 
 def test_a_post_for_each_member(tmp_path: Path) -> None:
     op = Op(OpKind.ALL_REDUCE, 4, "float32", "sum", count=16)
-    with pytest.raises(ValueError, match="2 posts for an arc of 3 members"):
+    with pytest.raises(ValueError, match="2 posts for 3 members"):
         release_times(op, (0,), 0, at_once((1, 2)), np.zeros(6, np.int64))
+    with Arc(tmp_path, "g", 4, (0,), 0) as arc, pytest.raises(ValueError, match="0 posts for 3 members"):
+        arc.run(Op(OpKind.BARRIER, 4), Contribution.zeros(), at_once(()))
+    with Peers(tmp_path, "g", 4, (0,), 0) as peers, pytest.raises(ValueError, match="3 posts for 4 members"):
+        peers.run(Op(OpKind.ALL_TO_ALL, 4, "int8", count=4), 0, at_once((1, 2, 3)))

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from prism.core.graph import OpKind
-from prism.core.network import TRAFFIC
+from prism.core.timeline.network import TRAFFIC
 
 pytest.importorskip("prism.gpu.pruned", exc_type=ImportError)
-from prism.gpu.pruned import Op, arcs  # noqa: E402
-from prism.gpu.pruned_plans import arc_plan, plan  # noqa: E402
-from tests.nccl.cast import Cast  # noqa: E402
+from prism.gpu.pruned import Op, arcs
+from prism.gpu.pruned_plans import arc_plan, plan
+from tests.nccl.cast import Cast
 
 SIZES = [2, 3, 8, 100, 1024, 8192]
 EACH = 4  # float32 elements of a block: 16 bytes, so that blocks are chunks

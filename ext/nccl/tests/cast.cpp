@@ -106,7 +106,8 @@ std::vector<std::unique_ptr<Actor>> cast_of(const Group& group) {
 }
 
 std::vector<Op> all_kinds(int size, std::int64_t count, Dtype dtype) {
-  const Op sum{.kind = Kind::kAllReduce, .dtype = dtype, .reduce = Reduce::kSum, .root = size / 2, .size = size, .count = count};
+  const Op sum{
+      .kind = Kind::kAllReduce, .dtype = dtype, .reduce = Reduce::kSum, .root = size / 2, .size = size, .count = count};
   std::vector<Op> ops;
   for (const Kind kind : {Kind::kAllReduce, Kind::kReduceScatter, Kind::kAllGather, Kind::kBroadcast, Kind::kReduce,
                           Kind::kGather, Kind::kScatter, Kind::kAllToAll, Kind::kBarrier}) {

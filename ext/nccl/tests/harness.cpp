@@ -25,8 +25,8 @@ Neighbours::Neighbours(const Group& group, const Op& op, Party left, Party self,
       right_(*group.directory, fifo_name(group.name, self, right),
              std::make_shared<Bell>(*group.directory, bell_name(group.name, self))) {}
 
-std::vector<Bytes> Neighbours::run(
-    Activity& activity, const std::vector<Bytes>& given, const std::vector<Bytes>& expected) {
+std::vector<Bytes> Neighbours::run(Activity& activity, const std::vector<Bytes>& given,
+                                   const std::vector<Bytes>& expected) {
   taken_.assign(1, {});
   bool moved = true;
   while (moved) {
@@ -92,8 +92,8 @@ std::vector<std::vector<int>> sandboxes(int size) {
   std::vector<std::vector<int>> all{{0}};
   const auto add = [&](std::vector<int> sandbox) {
     std::ranges::sort(sandbox);
-    const bool fits = sandbox.front() >= 0 && sandbox.back() < size &&
-                      std::ranges::adjacent_find(sandbox) == sandbox.end();
+    const bool fits =
+        sandbox.front() >= 0 && sandbox.back() < size && std::ranges::adjacent_find(sandbox) == sandbox.end();
     if (fits && std::ranges::find(all, sandbox) == all.end()) {
       all.push_back(sandbox);
     }
@@ -120,7 +120,8 @@ std::vector<std::vector<int>> sandboxes(int size) {
 std::vector<Bytes> random_inputs(const Op& op, unsigned seed) {
   std::vector<Bytes> inputs;
   for (int r = 0; r < op.size; ++r) {
-    inputs.push_back(random_values(op.dtype, op.kind == Kind::kBroadcast ? op.count : input_elements(op, r), seed * 1000 + r));
+    inputs.push_back(
+        random_values(op.dtype, op.kind == Kind::kBroadcast ? op.count : input_elements(op, r), seed * 1000 + r));
   }
   return inputs;
 }

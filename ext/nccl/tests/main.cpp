@@ -11,9 +11,10 @@
 
 int main(int argc, char** argv) {
   using namespace pruned::testing;
-  const std::array<std::pair<std::string, void (*)()>, 6> groups{{
+  const std::array<std::pair<std::string, void (*)()>, 7> groups{{
       {"arithmetic", test_arithmetic},
       {"fifo", test_fifo},
+      {"bridge", test_bridge},
       {"members", test_members},
       {"arcs", test_arcs},
       {"groups", test_groups},

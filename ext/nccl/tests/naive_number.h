@@ -37,14 +37,16 @@ inline std::uint16_t to_small_float(double value, int exponent_bits, int fractio
   std::frexp(value, &exponent);
   const int unit = std::max(exponent - 1, 1 - bias) - fraction_bits;  // of the last place
   const double rounded = std::ldexp(std::nearbyint(std::ldexp(std::fabs(value), -unit)), unit);
-  if (std::isinf(value) || rounded > small_float(static_cast<std::uint16_t>(infinity - 1), exponent_bits, fraction_bits)) {
+  if (std::isinf(value) ||
+      rounded > small_float(static_cast<std::uint16_t>(infinity - 1), exponent_bits, fraction_bits)) {
     return sign | infinity;
   }
-  for (int down = unit; ; ++down) {  // the representation whose fraction fits
+  for (int down = unit;; ++down) {  // the representation whose fraction fits
     const double places = std::ldexp(rounded, -down);
     if (places < (2 << fraction_bits)) {
       const int whole = static_cast<int>(places);
-      const int stored = whole < (1 << fraction_bits) ? whole : whole + ((down + fraction_bits + bias - 1) << fraction_bits);
+      const int stored =
+          whole < (1 << fraction_bits) ? whole : whole + ((down + fraction_bits + bias - 1) << fraction_bits);
       return static_cast<std::uint16_t>(sign | stored);
     }
   }
@@ -55,7 +57,8 @@ inline bool smaller(double a, double b) { return a < b; }
 template <class T>
 T combined(Reduce reduce, T a, T b) {
   switch (reduce) {
-    case Reduce::kSum: case Reduce::kAvg:
+    case Reduce::kSum:
+    case Reduce::kAvg:
       if constexpr (std::is_integral_v<T>) {
         return static_cast<T>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
       } else {

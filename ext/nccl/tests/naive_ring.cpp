@@ -40,7 +40,8 @@ class Ring {
       while (at < op_.count) {
         const std::int64_t left = op_.count - at;
         const std::int64_t even = (left + op_.size - 1) / op_.size * static_cast<std::int64_t>(op_.item());
-        const std::int64_t chunk = left >= op_.size * full ? full : std::max<std::int64_t>((even + 15) / 16 * 16 / op_.item(), 1);
+        const std::int64_t chunk =
+            left >= op_.size * full ? full : std::max<std::int64_t>((even + 15) / 16 * 16 / op_.item(), 1);
         std::vector<Extent> chunks;
         for (int c = 0; c < op_.size; ++c, at = std::min(at + chunk, op_.count)) {
           chunks.push_back({at, std::min(at + chunk, op_.count)});

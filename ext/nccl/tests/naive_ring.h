@@ -1,6 +1,6 @@
 // Collectives of N ranks, all of them real, in rounds: what each rank sends at each step, and what it has in the end.
 //
-// Written without the engine's plans and arithmetic, as the loops of a rank's own program; the tests hold the engine to it.
+// Written without the engine's plans and arithmetic, as the loops of a rank's own program.
 
 #pragma once
 
@@ -15,8 +15,8 @@ namespace pruned::testing {
 using Bytes = std::vector<std::byte>;
 
 struct Run {
-  std::vector<std::vector<Bytes>> sent;  // by rank, by number of the send
-  std::vector<Bytes> outputs;            // by rank; empty where there is none
+  std::vector<std::vector<Bytes>> sent;        // by rank, by number of the send
+  std::vector<Bytes> outputs;                  // by rank; empty where there is none
   std::vector<std::pair<Extent, int>> chunks;  // with their owners
 };
 

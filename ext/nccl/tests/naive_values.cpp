@@ -31,16 +31,27 @@ Bytes each(const Bytes& a, const Bytes& b, Function function) {
 template <class Body>
 void with_type(Dtype dtype, Body body) {
   switch (dtype) {
-    case Dtype::kUint8: case Dtype::kBool: return body(std::uint8_t{});
-    case Dtype::kInt8: return body(std::int8_t{});
-    case Dtype::kUint16: return body(std::uint16_t{});
-    case Dtype::kInt16: return body(std::int16_t{});
-    case Dtype::kUint32: return body(std::uint32_t{});
-    case Dtype::kInt32: return body(std::int32_t{});
-    case Dtype::kUint64: return body(std::uint64_t{});
-    case Dtype::kInt64: return body(std::int64_t{});
-    case Dtype::kFloat32: return body(float{});
-    default: return body(double{});
+    case Dtype::kUint8:
+    case Dtype::kBool:
+      return body(std::uint8_t{});
+    case Dtype::kInt8:
+      return body(std::int8_t{});
+    case Dtype::kUint16:
+      return body(std::uint16_t{});
+    case Dtype::kInt16:
+      return body(std::int16_t{});
+    case Dtype::kUint32:
+      return body(std::uint32_t{});
+    case Dtype::kInt32:
+      return body(std::int32_t{});
+    case Dtype::kUint64:
+      return body(std::uint64_t{});
+    case Dtype::kInt64:
+      return body(std::int64_t{});
+    case Dtype::kFloat32:
+      return body(float{});
+    default:
+      return body(double{});
   }
 }
 
@@ -117,7 +128,7 @@ Bytes identities(const Op& op, std::size_t bytes) {
   Bytes out(bytes);
   const bool ones = op.reduce == Reduce::kProduct;
   if (is_small(op.dtype)) {
-    const float value = ones ? 1.0F
+    const float value = ones                        ? 1.0F
                         : op.reduce == Reduce::kMin ? std::numeric_limits<float>::infinity()
                         : op.reduce == Reduce::kMax ? -std::numeric_limits<float>::infinity()
                                                     : 0.0F;

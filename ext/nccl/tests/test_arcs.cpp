@@ -29,7 +29,8 @@ struct Case {
 };
 
 /// What it takes for the arc to be done with this contribution, against the ring's run.
-void check_arc(const Case& c, const Arc& arc, const Contribution& contribution, const Run& run, const std::string& mode) {
+void check_arc(const Case& c, const Arc& arc, const Contribution& contribution, const Run& run,
+               const std::string& mode) {
   Ports ports = c.group.ports(Party::Role::kArc, arc.after);
   const Party a{Party::Role::kMember, arc.after}, b{Party::Role::kMember, arc.before()};
   Neighbours neighbours(c.group, c.op, a, ports.self(), b);
@@ -105,8 +106,9 @@ void check_exact(const Case& c) {
     Bytes before;
     if (reduces(c.op.kind)) {
       const int size = c.op.size, b = arc.before();
-      before = partial(c, run, [&](int owner) { return (owner + 1) % size; },
-                       [&](int owner) { return distance(owner + 1, b, size); });
+      before = partial(
+          c, run, [&](int owner) { return (owner + 1) % size; },
+          [&](int owner) { return distance(owner + 1, b, size); });
     }
     check_arc(c, arc, {.mode = Mode::kExact, .head = before.data(), .final = final.data()}, run, "exact");
   });
@@ -143,12 +145,12 @@ void check_prefolded(const Case& c) {
   const int size = c.op.size;
   for_arcs(c, [&](const Arc& arc, bool) {
     const auto all_in_arc = [&](int owner) { return distance(owner + 1, arc.before(), size) <= arc.members; };
-    const Bytes head = partial(c, run, [&](int owner) { return (owner + 1) % size; }, [&](int owner) {
-      return all_in_arc(owner) ? distance(owner + 1, arc.before(), size) : 0;
-    });
-    const Bytes tail = partial(c, run, [&](int) { return arc.member(0); }, [&](int owner) {
-      return owner == arc.after ? 0 : std::min(distance(arc.after, owner, size), arc.members);
-    });
+    const Bytes head = partial(
+        c, run, [&](int owner) { return (owner + 1) % size; },
+        [&](int owner) { return all_in_arc(owner) ? distance(owner + 1, arc.before(), size) : 0; });
+    const Bytes tail = partial(
+        c, run, [&](int) { return arc.member(0); },
+        [&](int owner) { return owner == arc.after ? 0 : std::min(distance(arc.after, owner, size), arc.members); });
     const Contribution contribution{
         .mode = Mode::kPrefolded, .head = head.data(), .tail = tail.data(), .final = final.data()};
     check_arc(c, arc, contribution, run, "prefolded");
@@ -188,7 +190,11 @@ void test_arcs() {
     for (const std::vector<int>& sandbox : sandboxes(size)) {
       const bool odd = (size + static_cast<int>(sandbox.size())) % 2 == 1;
       const std::int64_t count = odd ? 2 * 16 * size + 3 : size - 1;
-      Op op{.kind = Kind::kAllReduce, .dtype = odd ? Dtype::kInt32 : Dtype::kFloat32, .reduce = Reduce::kSum, .size = size, .count = count};
+      Op op{.kind = Kind::kAllReduce,
+            .dtype = odd ? Dtype::kInt32 : Dtype::kFloat32,
+            .reduce = Reduce::kSum,
+            .size = size,
+            .count = count};
       check_modes(op, sandbox);
       op.dtype = odd ? Dtype::kFloat32 : Dtype::kInt32;
       op.kind = Kind::kReduce;
@@ -207,7 +213,8 @@ void test_arcs() {
       check_modes(op, sandbox);
     }
   }
-  for (const Dtype dtype : {Dtype::kBfloat16, Dtype::kFloat16, Dtype::kFloat64, Dtype::kInt64, Dtype::kUint8, Dtype::kBool}) {
+  for (const Dtype dtype :
+       {Dtype::kBfloat16, Dtype::kFloat16, Dtype::kFloat64, Dtype::kInt64, Dtype::kUint8, Dtype::kBool}) {
     for (const Reduce reduce : {Reduce::kSum, Reduce::kMax, Reduce::kProduct, Reduce::kAvg, Reduce::kBxor}) {
       const bool averages_truth = dtype == Dtype::kBool && reduce == Reduce::kAvg;
       if (averages_truth || (is_float(dtype) && reduce == Reduce::kBxor)) {

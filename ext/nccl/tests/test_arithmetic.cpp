@@ -23,7 +23,9 @@ std::uint16_t narrowed_bits(float value) {
   return out.bits;
 }
 
-bool same_value(double a, double b) { return (std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b)); }
+bool same_value(double a, double b) {
+  return (std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b));
+}
 
 template <class T>
 void check_small_float(int exponent_bits, int fraction_bits) {
@@ -54,8 +56,8 @@ void check_small_float(int exponent_bits, int fraction_bits) {
 void check_reduction(Dtype dtype, Reduce reduce) {
   constexpr std::int64_t count = 301;
   const Op op{.kind = Kind::kAllReduce, .dtype = dtype, .reduce = reduce, .size = 3, .count = count};
-  const std::string what = "dtype " + std::to_string(static_cast<int>(dtype)) + ", reduce " +
-                           std::to_string(static_cast<int>(reduce));
+  const std::string what =
+      "dtype " + std::to_string(static_cast<int>(dtype)) + ", reduce " + std::to_string(static_cast<int>(reduce));
   const Arithmetic& functions = arithmetic(dtype, reduce);
   const Bytes a = random_values(dtype, count, 1), b = random_values(dtype, count, 2);
   Bytes out(a.size());
@@ -72,7 +74,8 @@ void check_reduction(Dtype dtype, Reduce reduce) {
   functions.combine(nothing.data(), b.data(), out.data(), count);
   CHECK(out == b, what + ": the identity changes nothing");
 
-  CHECK((functions.scale != nullptr) == (reduce == Reduce::kAvg && is_float(dtype)), what + ": floats are scaled before");
+  CHECK((functions.scale != nullptr) == (reduce == Reduce::kAvg && is_float(dtype)),
+        what + ": floats are scaled before");
   if (functions.scale != nullptr) {
     functions.scale(a.data(), out.data(), count, 1.0 / 3);
     CHECK(out == brought(op, a), what + ": scale");
@@ -121,8 +124,8 @@ void check_repeated_floats() {
 void test_arithmetic() {
   check_small_float<Half>(5, 10);
   check_small_float<Bfloat16>(8, 7);
-  constexpr Dtype integers[] = {Dtype::kUint8, Dtype::kInt8, Dtype::kUint16, Dtype::kInt16, Dtype::kUint32,
-                                Dtype::kInt32, Dtype::kUint64, Dtype::kInt64, Dtype::kBool};
+  constexpr Dtype integers[] = {Dtype::kUint8, Dtype::kInt8,   Dtype::kUint16, Dtype::kInt16, Dtype::kUint32,
+                                Dtype::kInt32, Dtype::kUint64, Dtype::kInt64,  Dtype::kBool};
   constexpr Dtype floats[] = {Dtype::kFloat16, Dtype::kBfloat16, Dtype::kFloat32, Dtype::kFloat64};
   for (const Reduce reduce : {Reduce::kSum, Reduce::kProduct, Reduce::kMin, Reduce::kMax, Reduce::kAvg}) {
     for (const Dtype dtype : floats) {

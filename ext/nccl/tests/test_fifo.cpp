@@ -152,7 +152,8 @@ void check_times(Directory& files) {
 void check_names() {
   const Party m{Party::Role::kMember, 1}, a{Party::Role::kArc, 1};
   const std::string odd = fifo_name("a/b c.%", m, a);
-  CHECK(odd.find('/') == std::string::npos && odd != fifo_name("a_b c.%", m, a), "any group has a file name of its own");
+  CHECK(odd.find('/') == std::string::npos && odd != fifo_name("a_b c.%", m, a),
+        "any group has a file name of its own");
   CHECK(fifo_name("g", m, a) != fifo_name("g", a, m), "each direction has a name");
   const std::string x(1000, 'x');
   CHECK(fifo_name(x + "1", m, a).size() < 250 && fifo_name(x + "1", m, a) != fifo_name(x + "2", m, a), "however long");

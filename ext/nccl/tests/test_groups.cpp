@@ -44,7 +44,8 @@ void check_many_members() {
   for (const std::vector<int>& sandbox : {std::vector{5}, std::vector{0, 1, 150}}) {
     const TemporaryDirectory directory;
     const Group group{.directory = std::make_shared<Directory>(directory.path()), .size = 200, .sandbox = sandbox};
-    const Op op{.kind = Kind::kAllReduce, .dtype = Dtype::kInt32, .reduce = Reduce::kSum, .size = 200, .count = 16 * 200 + 9};
+    const Op op{
+        .kind = Kind::kAllReduce, .dtype = Dtype::kInt32, .reduce = Reduce::kSum, .size = 200, .count = 16 * 200 + 9};
     run_ops(group, {op});
   }
 }
@@ -52,7 +53,8 @@ void check_many_members() {
 /// Messages larger than the whole FIFO, with their own size of slices.
 void check_large_exchanges() {
   const TemporaryDirectory directory;
-  const Group group{.directory = std::make_shared<Directory>(directory.path()), .size = 4, .sandbox = {0, 1, 3}, .sizes = {}};
+  const Group group{
+      .directory = std::make_shared<Directory>(directory.path()), .size = 4, .sandbox = {0, 1, 3}, .sizes = {}};
   Op op{.kind = Kind::kAllToAll, .dtype = Dtype::kInt32, .size = 4, .count = 4 * (5 << 18) + 4};
   run_ops(group, {op});
 }

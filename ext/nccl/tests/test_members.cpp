@@ -8,7 +8,8 @@ namespace pruned::testing {
 namespace {
 
 /// The sends of a rank that reach its right neighbour in this operation.
-void check_member(const Group& group, const Op& op, const Run& run, const std::vector<Bytes>& inputs, int rank, bool in_place) {
+void check_member(const Group& group, const Op& op, const Run& run, const std::vector<Bytes>& inputs, int rank,
+                  bool in_place) {
   Ports ports = group.ports(Party::Role::kMember, rank);
   const Party left = ports.left_of(rank), right = ports.right_of(rank);
   Neighbours neighbours(group, op, left, ports.self(), right);
@@ -33,10 +34,12 @@ void check_member(const Group& group, const Op& op, const Run& run, const std::v
 
   RingMember member(op, group.sizes, rank, buffers, ports.from(left), ports.to(right));
   const int neighbour = (rank + op.size - 1) % op.size;
-  const bool receives = op.kind == Kind::kBroadcast ? rank != op.root : op.kind != Kind::kReduce || rank != (op.root + 1) % op.size;
+  const bool receives =
+      op.kind == Kind::kBroadcast ? rank != op.root : op.kind != Kind::kReduce || rank != (op.root + 1) % op.size;
   const std::vector<Bytes> given = receives && op.size > 1 ? run.sent[neighbour] : std::vector<Bytes>{};
   const std::vector<Bytes>& sent = run.sent[rank];
-  const std::string what = describe(op, group.sandbox) + ", rank " + std::to_string(rank) + (in_place ? ", in place" : "");
+  const std::string what =
+      describe(op, group.sandbox) + ", rank " + std::to_string(rank) + (in_place ? ", in place" : "");
   CHECK(neighbours.run(member, given, sent) == sent, what + ": sends");
   CHECK(expected.empty() || Bytes(result, result + expected.size()) == expected, what + ": output");
   std::int64_t bytes = 0;
@@ -64,7 +67,8 @@ void test_members() {
   for (int size = 1; size <= 16; ++size) {
     const std::vector<int> sandbox = size < 3 ? std::vector{0} : std::vector{1, size - 1};
     for (const std::int64_t count : {0, 1, size - 1, 5 * size + 3, 16 * size, 3 * 16 * size + 7}) {
-      const Op sum{.kind = Kind::kAllReduce, .dtype = Dtype::kFloat32, .reduce = Reduce::kSum, .size = size, .count = count};
+      const Op sum{
+          .kind = Kind::kAllReduce, .dtype = Dtype::kFloat32, .reduce = Reduce::kSum, .size = size, .count = count};
       check_op(sum, sandbox);
       Op reduce = sum;
       reduce.kind = Kind::kReduce;
@@ -82,7 +86,8 @@ void test_members() {
       check_op(gather, sandbox);
     }
   }
-  for (const Dtype dtype : {Dtype::kFloat64, Dtype::kFloat16, Dtype::kBfloat16, Dtype::kInt8, Dtype::kUint64, Dtype::kBool}) {
+  for (const Dtype dtype :
+       {Dtype::kFloat64, Dtype::kFloat16, Dtype::kBfloat16, Dtype::kInt8, Dtype::kUint64, Dtype::kBool}) {
     for (const Reduce reduce : {Reduce::kSum, Reduce::kProduct, Reduce::kMax, Reduce::kAvg}) {
       if (dtype != Dtype::kBool || reduce != Reduce::kAvg) {
         Op op{.kind = Kind::kAllReduce, .dtype = dtype, .reduce = reduce, .size = 5, .count = 203};

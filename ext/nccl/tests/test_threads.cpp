@@ -1,4 +1,5 @@
-// The parties of groups on a thread each, waiting for one another as they do in processes: what ThreadSanitizer looks at.
+// The parties of groups on a thread each, waiting for one another as they do in processes: what ThreadSanitizer looks
+// at.
 
 #include <thread>
 

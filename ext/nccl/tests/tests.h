@@ -6,6 +6,7 @@ namespace pruned::testing {
 
 void test_arithmetic();
 void test_fifo();
+void test_bridge();
 void test_members();
 void test_arcs();
 void test_groups();
