@@ -15,7 +15,18 @@ from prism.core.graph import NodeKind
 from prism.report import units
 from prism.report.html import render_html
 from prism.report.picture import timeline_svg
-from prism.result import PathStep, RankResult, Result, StageResult, StalledRank, StragglerResult, WhatIfResult
+from prism.result import (
+    EmulatedRank,
+    EmulationResult,
+    PathStep,
+    PrefetchResult,
+    RankResult,
+    Result,
+    StageResult,
+    StalledRank,
+    StragglerResult,
+    WhatIfResult,
+)
 
 SVG = "{http://www.w3.org/2000/svg}"
 EMPTY = frozenset({"meta", "rect", "line", "path", "br"})
@@ -240,3 +251,27 @@ def test_a_variant_that_stalls_says_so_in_place_of_a_time() -> None:
     result.what_if.append(WhatIfResult(name="lost", iteration_ns_median=None, slowdown=None, stalled=stalls))
     rows = Page(render_html(result, *tiny_job(), "tiny.yaml")).rows
     assert ["lost", "", "stalls from 30.0 µs: ranks 0-1"] in rows
+
+
+def test_a_variant_with_jitter_shows_its_percentiles() -> None:
+    result = finished()
+    drawn = {"p5": 39_000, "p50": 41_000, "p95": 47_000, "p99": 52_000}
+    result.what_if.append(WhatIfResult(name="noisy", iteration_ns_median=41_000, slowdown=1.03, percentiles=drawn))
+    rows = Page(render_html(result, *tiny_job(), "tiny.yaml")).rows
+    assert ["over its draws: p5 39.0 µs, p50 41.0 µs, p95 47.0 µs, p99 52.0 µs"] in rows
+
+
+def test_what_sandbox_ranks_did_is_told() -> None:
+    result = finished()
+    result.emulation = EmulationResult(
+        sandbox=[1],
+        ranks=[EmulatedRank(1, [41_000, 40_000, 44_000], 1 << 20, 6, 2048, 2048)],
+        error_vs_replay=0.025,
+        contribution="left",
+        groups=1,
+        ops=2,
+        prefetch=PrefetchResult(hits=2, misses=0, stalls=0),
+    )
+    page = Page(render_html(result, *tiny_job(), "tiny.yaml"))
+    assert ["1", "41.0 µs", "40.0 µs", "44.0 µs", "1.00 MiB", "2.00 KiB"] in page.rows
+    assert "2 read ahead, 0 late, 0 waited for. Against replay: +2.50 %." in page.text
