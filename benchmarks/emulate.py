@@ -3,11 +3,13 @@
     python -m benchmarks.emulate accuracy [--worlds 8,16] [--sandboxes 1,2] [--runs 3] [JOB...]
     python -m benchmarks.emulate scale [--ranks 64,256,1024]
     python -m benchmarks.emulate prefetch
+    python -m benchmarks.emulate paced [--world 4] [--runs 3] [JOB...]
 
 accuracy: jobs whose compute is a timed sleep, for real (torch.distributed over gloo), replayed, and emulated; the
 median iteration of each, with the costs that single operations have on this machine. scale: a pipeline of 4 stages
 times data parallel is captured with 2 replicas, its graph expanded, and 2 ranks emulated in the larger world, which is
 made of as many processes whatever its size. prefetch: the payloads of a job read ahead into pools of different sizes.
+paced: what is predicted from a calibration that is answered at once, and from one beside the engine's communication.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -158,6 +161,42 @@ async def _prefetch() -> None:
                 )
 
 
+def paced(options: argparse.Namespace) -> None:
+    """Print real iterations, and those predicted from either kind of calibration."""
+    print(f"{'job':<18} {'ranks':>5} {'real':>11} {'spread':>7} {'answers':>7} {'predicted':>11} {'error':>8}")
+    section = SECTIONS["sleeping"]
+    with tempfile.TemporaryDirectory() as folder:
+        costs = Path(folder) / "costs.csv"
+        members = sorted({2, options.world})
+        costs.write_text(table([cost for n in members for cost in measure(n)]), encoding="utf-8")
+        for name in options.jobs:
+            runs = [real_median(JOBS[name], options.world, section) for _ in range(options.runs)]
+            real = statistics.median(runs)
+            spread = (max(runs) - min(runs)) / real
+            for answers in ("fast", "paced"):
+                guess = asyncio.run(_predicted(name, options.world, answers, costs))
+                told = f"{guess:8.2f} ms {guess / real - 1:+8.2%}"
+                print(f"{name:<18} {options.world:5} {real:8.2f} ms {spread:7.2%} {answers:>7} {told}", flush=True)
+
+
+async def _predicted(name: str, world: int, answers: Literal["fast", "paced"], costs: Path) -> float:
+    """The median iteration that replay predicts, in ms."""
+    section = SECTIONS["sleeping"]
+    given = scenario(
+        JOBS[name].script,
+        tuple(JOBS[name].captured.replace("N", str(section.iterations)).split()),
+        world,
+        calibrate=Calibrate(warmup=section.warmup, answers=answers),
+        network=Network(model="measured", table=str(costs)),
+        output=Output(formats=()),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        async with Coordinator(given, Path(folder) / "out") as run:
+            median = run.replay(await run.calibrate(await run.capture())).iteration_ns_median
+    assert median is not None
+    return median / 1e6
+
+
 def main() -> None:
     """Print one of the tables."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -173,6 +212,11 @@ def main() -> None:
     two.add_argument("--ranks", type=_numbers, default=[64, 256, 1024])
     two.set_defaults(show=scale)
     tables.add_parser("prefetch").set_defaults(show=prefetch)
+    four = tables.add_parser("paced")
+    four.add_argument("jobs", nargs="*", default=["pipeline", "data_parallel", "experts"])
+    four.add_argument("--world", type=int, default=4)
+    four.add_argument("--runs", type=int, default=3)
+    four.set_defaults(show=paced)
     options = parser.parse_args()
     print(f"{len(os.sched_getaffinity(0))} cores")
     options.show(options)

@@ -69,7 +69,8 @@ def _calibration(found: CalibrationResult, world_size: int) -> str:
     if not found.segments:
         return f"{ranks}, no iteration after the warm-up"
     iterations = f"{found.samples / found.segments:.1f}".removesuffix(".0")  # fewer of some, where not all are alike
-    told = [ranks, f"{found.segments:,} segments x {iterations} iterations"]
+    seen = f"{found.segments:,} segments x {iterations} iterations"
+    told = [ranks, f"{found.segments:,} segments, each of them once" if found.samples == found.segments else seen]
     if found.spread is not None:
         told.append(f"spread {percent(found.spread.p50)} (median)")
     if found.difference is not None:

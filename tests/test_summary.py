@@ -33,6 +33,7 @@ def printed(folder: Path, **found: Any) -> str:
             {"measured_ranks": [3, 40], "samples": 4 * 2944 + 1472, "difference": 0.012, "outliers": 1},
             "calibrated 2 of 64 ranks, 2,944 segments x 4.5 iterations, ranks that share differ by 1.2 %, 1 outlier",
         ),
+        ({"samples": 2944}, "calibrated 64 of 64 ranks, 2,944 segments, each of them once, 0 outliers"),
         ({"segments": 0, "samples": 0}, "calibrated 64 of 64 ranks, no iteration after the warm-up"),
     ],
 )
