@@ -116,7 +116,12 @@ class Coordinator(Run):
 
         `attach`: they wait for a debugger first. Raises ProgramError where they do not do what is in the graph.
         """
-        if "emulate" in self._progress.stages and self._progress.emulated is not None and sandbox is None:
+        if (
+            "emulate" in self._progress.stages
+            and self._progress.emulated is not None
+            and sandbox is None
+            and not attach
+        ):
             self._reuse("emulate")
             self.result.emulation = self._progress.emulated
             return self.result
@@ -126,9 +131,10 @@ class Coordinator(Run):
             self.result.warnings += [one for one in emulated.exchange.warnings.told() if one.kind != ATTACH]
             self.result.emulation = emulated.result(scenario.calibrate.warmup)
             self._progress.emulated = self.result.emulation
+        if scenario.emulate.sandbox != self.scenario.emulate.sandbox:  # that of the scenario is still to be done
+            del self._progress.stages["emulate"]
+            self.folder.save_progress(self._progress)
         return self.result
-
-    # -- parts of a stage --------------------------------------------------------------------------------------------
 
     # -- parts of the stages -----------------------------------------------------------------------------------------
 

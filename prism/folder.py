@@ -170,9 +170,12 @@ class Folder:
 
 
 def digests(scenario: Scenario, torch_version: str) -> dict[str, str]:
-    """What each stage depends on: its part of the scenario, the program's text and torch."""
+    """What each stage depends on: its part of the scenario, the text of the programs that run in it, and torch."""
     text = scenario.script.read_bytes() if scenario.script is not None else b""
+    texts = dict.fromkeys(STAGES, text)
+    if scenario.emulate.program is not None and (scenario.base / scenario.emulate.program).is_file():
+        texts["emulate"] += (scenario.base / scenario.emulate.program).read_bytes()
     return {
-        stage: hashlib.sha256(f"{scenario.digest(stage)} {torch_version}".encode() + text).hexdigest()
+        stage: hashlib.sha256(f"{scenario.digest(stage)} {torch_version}".encode() + texts[stage]).hexdigest()
         for stage in STAGES
     }

@@ -111,7 +111,7 @@ class Run:
         self.result.nodes, self.result.ops = len(graph.nodes), len(graph.ops)
         if self._progress.captured is not None:
             self._progress.captured.into(self.result)
-        if name == "calibrate" and self._progress.calibrated is not None:
+        if name != "capture" and self._progress.calibrated is not None:
             self._progress.calibrated.into(self.result)
         return graph
 

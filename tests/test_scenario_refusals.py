@@ -431,3 +431,13 @@ def test_a_bad_scenario_built_in_code(changes: dict[str, Any], line: str) -> Non
     with pytest.raises(ScenarioError) as caught:
         Scenario(**blocks | changes)
     assert str(caught.value) == line
+
+
+def test_an_emulation_whose_sums_the_capture_would_not_keep(directory: Path) -> None:
+    file = directory / "job.yaml"
+    file.write_text(BASE)
+    stages = "stages=[capture, calibrate, emulate]"
+    assert "$.capture.payloads: control keeps no sums for the contribution left" in refusal(
+        file, stages, "capture.payloads=control"
+    )
+    Scenario.load(file, [stages, "capture.payloads=control", "emulate.contribution=zeros"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prism.core.events import Call
 from prism.core.graph import ITEMSIZE, OpKind
+from prism.core.record import PostStep
 from prism.gpu.pruned import Op
 from prism.net.schedule import Schedule
 
@@ -34,6 +35,13 @@ def result_bytes(call: Call, size: int, rank: int) -> int:
         OpKind.BARRIER: 0,
     }
     return elements[call.kind] * ITEMSIZE[call.dtype]
+
+
+def message_bytes(step: PostStep, most: int) -> int:
+    """How many bytes a message has: what its sender sends, or its receiver got; `most` where nobody recorded it."""
+    if step.call.sends:
+        return step.call.count * ITEMSIZE[step.call.dtype]
+    return most if step.result is None else step.result.nbytes
 
 
 def group_name(schedule: Schedule, op: int) -> str:

@@ -12,7 +12,7 @@ from prism.core.events import Call
 from prism.core.graph import OpKind
 from prism.core.record import PostStep
 from prism.gpu.buffers import Buffer, in_place
-from prism.gpu.engine_calls import engine_op, group_name, pipe_name, result_bytes
+from prism.gpu.engine_calls import engine_op, group_name, message_bytes, pipe_name, result_bytes
 from prism.gpu.executor import Executors
 from prism.gpu.pruned import Member, Pipe
 from prism.net.board import Board
@@ -56,6 +56,14 @@ class Participant:
         while not self._board.origin:
             time.sleep(START_POLL_S)
 
+    def end(self) -> None:
+        """Say that the program has ended."""
+        self._board.ended[self._place] = time.monotonic_ns()
+
+    def all_ended(self) -> bool:
+        """Whether the programs of all sandbox ranks have: nobody needs what is still under way here."""
+        return bool(self._board.ended.all())
+
     def post(self, call: Call, inputs: Buffer, outputs: list[torch.Tensor], arrived: Arrived) -> None:
         """Take part in the next operation of the rank's lane; returns at once.
 
@@ -93,8 +101,10 @@ class Participant:
         self._executors.submit(name, run)
 
     def _message(self, op: int, step: PostStep, inputs: Buffer, outputs: list[torch.Tensor], arrived: Arrived) -> None:
-        name, size = pipe_name(self._schedule, op), int(self._schedule.ops.nbytes[op])
+        name, size = pipe_name(self._schedule, op), message_bytes(step, int(self._schedule.ops.nbytes[op]))
         sends = step.call.sends
+        if sends and inputs.nbytes != size:
+            return  # another message than was captured
         direct = None if sends or self._recorded else in_place(outputs, size)
         target = inputs if sends else direct or Buffer.empty(size)
 
@@ -115,5 +125,8 @@ class Participant:
 
 
 def _alike(recorded: Call, now: Call) -> bool:
-    """Whether the engine may run the call in the place of the recorded one: sizes are compared by the coordinator."""
-    return (recorded.kind, recorded.dtype, recorded.sends) == (now.kind, now.dtype, now.sends)
+    """Whether the engine may run the call in the place of the recorded one, which may know less of sizes."""
+    same = ("kind", "dtype", "sends", "reduce", "root", "peer")
+    known = [name for name in ("send", "recv") if getattr(recorded, name)]
+    known += ["count"] if recorded.shape else []
+    return all(getattr(recorded, name) == getattr(now, name) for name in (*same, *known))

@@ -22,8 +22,8 @@ from prism.gpu.birth import Birth
 from prism.gpu.buffers import Buffer, staged
 from prism.gpu.callsite import callsite
 from prism.gpu.link import Link, Pending
-from prism.gpu.participant import Participant
-from prism.gpu.pruned import Aborted, PeerLost
+from prism.gpu.participant import START_POLL_S, Participant
+from prism.gpu.pruned import Aborted, Mismatch, PeerLost
 from prism.gpu.tensors import load, load_blocks
 from prism.net.board import Board
 from prism.net.frames import pack
@@ -120,9 +120,16 @@ class SandboxLink(Link):
         self._send(Marked(rank=self.rank, compute=self.lap(), wall=time.monotonic_ns()))
         self.resume()
 
+    def until_leave(self) -> None:
+        """Return when the rank may exit: others may wait for what it takes part in, as long as they run."""
+        super().until_leave()
+        self.participant.end()
+        while self._pending and not self.participant.all_ended():
+            time.sleep(START_POLL_S)
+
     def fail(self, error: BaseException) -> None:
-        """The engine cannot go on; who has lost its peers is being ended with them."""
-        if not isinstance(error, Aborted | PeerLost):
+        """The engine cannot go on; who has lost its peers is being ended with them, who differs is told by others."""
+        if not isinstance(error, Aborted | PeerLost | Mismatch):
             self._send(Broke(rank=self.rank, reason=f"{type(error).__name__}: {error}"))
 
     def _arrived(self, handle: int, result: Buffer | None, step: PostStep) -> None:

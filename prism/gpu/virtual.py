@@ -12,7 +12,7 @@ import numpy as np
 from prism.core.events import Call, Ref
 from prism.core.graph import Int64, OpKind
 from prism.core.record import PostStep
-from prism.gpu.engine_calls import PAIRWISE, engine_op, group_name, pipe_name
+from prism.gpu.engine_calls import PAIRWISE, engine_op, group_name, message_bytes, pipe_name
 from prism.gpu.executor import Job
 from prism.gpu.prefetch import Pool
 from prism.gpu.pruned import Arc, Contribution, Pace, Peers, Pipe
@@ -107,7 +107,8 @@ class VirtualRanks:
 
     def _message(self, op: int, post: int) -> tuple[str, Callable[[dict[str, int]], None]]:
         ops, name = self._schedule.ops, pipe_name(self._schedule, op)
-        size, cost = int(ops.nbytes[op]), int(ops.latency[op] + ops.transfer[op])
+        size = message_bytes(self._steps[self._rank][op], int(ops.nbytes[op]))
+        cost = int(ops.latency[op] + ops.transfer[op])
 
         def run(given: dict[str, int]) -> None:
             pipe = self._engines.setdefault(name, Pipe(self._fifos, name))
@@ -131,10 +132,12 @@ class VirtualRanks:
 
     def _payloads(self, op: int) -> dict[Need, Ref]:
         contribution, step = self._schedule.plain.contribution, self._steps[self._rank][op]
-        if contribution in ("zeros", "replicas"):
+        if contribution == "replicas":
             return {}
         if step.call.kind not in REDUCTIONS:
             parts = {"result": None if step.call.sends else step.result}
+        elif contribution == "zeros":
+            parts = {}
         elif contribution == "left":
             parts = {"rest": step.rest if self._carries_the_rest(op) else None}
         else:

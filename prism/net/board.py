@@ -17,11 +17,11 @@ POOL = ("hits", "misses", "stalls")
 
 
 class Board:
-    """Columns: `started` [sandbox], `posted` [sandbox, ops] (ns of CLOCK_MONOTONIC), `moved` [sandbox, ops, MOVED]
-    (what the engine counted), `pool` [assistants, POOL]; sandbox ranks by their place in the list."""
+    """Columns: `started` and `ended` [sandbox], `posted` [sandbox, ops] (ns of CLOCK_MONOTONIC), `moved` [sandbox, ops,
+    MOVED] (what the engine counted), `pool` [assistants, POOL]; sandbox ranks by their place in the list."""
 
     def __init__(self, path: Path, sandbox: int, ops: int, assistants: int, create: bool = False) -> None:
-        shapes = ((sandbox,), (sandbox, ops), (sandbox, ops, len(MOVED)), (assistants, len(POOL)))
+        shapes = ((sandbox,), (sandbox,), (sandbox, ops), (sandbox, ops, len(MOVED)), (assistants, len(POOL)))
         sizes = [int(np.prod(shape)) for shape in shapes]
         cells = np.memmap(path, np.int64, "w+" if create else "r+", shape=(max(sum(sizes), 1),))
         if create:
@@ -29,7 +29,7 @@ class Board:
         ends = np.cumsum(sizes)
         parts = (cells[end - size : end].reshape(shape) for size, end, shape in zip(sizes, ends, shapes, strict=True))
         columns: list[Int64] = [np.asarray(part) for part in parts]
-        self.started, self.posted, self.moved, self.pool = columns
+        self.started, self.ended, self.posted, self.moved, self.pool = columns
         self._cells = cells  # keeps the mapping
 
     @property

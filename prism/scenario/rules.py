@@ -31,6 +31,7 @@ def refuse_impossible(scenario: Scenario) -> None:
     _refuse_iterations(scenario)
     _refuse_slices(scenario)
     _refuse_ranks(scenario)
+    _refuse_contribution(scenario)
     _refuse_network(("network",), scenario.network, scenario, scenario.world)
     for index, variant in enumerate(scenario.what_if):
         _refuse_variant(("what_if", index), variant, scenario)
@@ -98,6 +99,15 @@ def _refuse_slices(scenario: Scenario) -> None:
         listed = set(places.values())
         first = next(rank for rank in range(size) if rank not in listed)
         raise Flaw(path, f"{size - len(places)} of {size} ranks are in no slice, the first is {first}")
+
+
+def _refuse_contribution(scenario: Scenario) -> None:
+    """Sums need what the capture keeps of the virtual ranks' parts."""
+    needs = scenario.emulate.contribution not in ("zeros", "replicas")
+    if "emulate" in scenario.stages and needs and scenario.capture.payloads != "all":
+        kept, contribution = scenario.capture.payloads, scenario.emulate.contribution
+        what = f"{kept} keeps no sums for the contribution {contribution}, choose all, or zeros or replicas for that"
+        raise Flaw(("capture", "payloads"), what)
 
 
 def _refuse_ranks(scenario: Scenario) -> None:
