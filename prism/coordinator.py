@@ -45,11 +45,7 @@ from prism.staging import (
 
 
 class Coordinator(Run):
-    """The stages of a run of a scenario; `out` defaults to runs/<name> in the working directory.
-
-    An async context manager: on leaving it all processes are gone, and result.json and its views are written. Many
-    runs may share a crew that the caller opened before: what it costs to start is then paid once.
-    """
+    """The stages of a scenario, each to be awaited in its order inside `async with`; see Run for what they share."""
 
     async def capture(self) -> Graph:
         """Run all ranks on the slots there are; returns the bare graph. Raises ProgramError with a diagnosis."""

@@ -17,7 +17,6 @@ from prism.core.graph import Graph, Int64, OpKind
 from prism.core.record import PostStep, RankRecord
 from prism.core.stage.world import World
 from prism.core.timeline.analysis import iteration_ends
-from prism.core.timeline.network import op_traffic
 from prism.core.timeline.replay import evaluate, make_plan
 from prism.net.board import Board
 from prism.net.schedule import BOARD, FIFOS, SCHEDULE, GroupPart, OpColumns, Plain, SandboxPart, Schedule
@@ -42,7 +41,7 @@ class Emulation:
         self.schedule.save(room / SCHEDULE)
         (room / FIFOS).mkdir(mode=0o700)
         ranks = len(self.sandbox)
-        return Board(room / BOARD, ranks, len(self.schedule.touching.op), ranks, create=True)
+        return Board(room / BOARD, ranks, len(self.schedule.touching.op), create=True)
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ def prepare(graph: Graph, scenario: Scenario, records: Mapping[int, RankRecord])
     touched = find_touching(graph, plan, timeline.op_start, scenario.emulate.sandbox)
     schedule = Schedule(
         plain=_plain(graph, touched, records, scenario.emulate.contribution),
-        ops=_columns(graph, touched, scenario, costs.latency, costs.transfer),
+        ops=_columns(graph, touched, costs.latency, costs.transfer),
         touching=touched,
         summary=summarize(graph, plan, touched, graph.nodes["duration"], costs.total),
         costs=costs.total,
@@ -105,10 +104,10 @@ def _plain(graph: Graph, touched: Touching, records: Mapping[int, RankRecord], c
         steps = [step for step in record.steps if isinstance(step, PostStep)]
         ops = [int(touched.number[op]) if op >= 0 else -1 for op in ops_of_posts(graph, record)]
         parts.append(SandboxPart(rank=rank, ops=ops, steps=steps))
-    return Plain(contribution=contribution, assistants=len(parts), groups=groups, parts=parts)
+    return Plain(contribution=contribution, groups=groups, parts=parts)
 
 
-def _columns(graph: Graph, touched: Touching, scenario: Scenario, latency: Int64, transfer: Int64) -> OpColumns:
+def _columns(graph: Graph, touched: Touching, latency: Int64, transfer: Int64) -> OpColumns:
     ops = graph.ops[touched.op]
     ends = graph.node_rank()[graph.posts[np.stack((graph.post_ptr[touched.op], graph.post_ptr[touched.op + 1] - 1))]]
     message = ops["kind"] == OpKind.SEND_RECV
@@ -118,7 +117,6 @@ def _columns(graph: Graph, touched: Touching, scenario: Scenario, latency: Int64
         receiver=np.where(message, ends[1], -1),
         tag=ops["tag"].astype(np.int64),
         nbytes=ops["nbytes"].astype(np.int64),
-        steps=op_traffic(graph, scenario.world.ranks_per_node).steps[touched.op],
         latency=latency[touched.op],
         transfer=transfer[touched.op],
     )

@@ -33,6 +33,10 @@ POLL_S = 0.0001
 """How often the board is looked at: nothing can be waited on there."""
 
 
+WINDOW = 256
+"""Open operations that are looked at in one turn; more than any rank has under way."""
+
+
 class Walk:
     """How far the emulation has come, as seen by one assistant."""
 
@@ -50,17 +54,18 @@ class Walk:
 
     def advance(self) -> bool:
         """Begin and finish what can be; returns whether something is left."""
-        open_channels: set[int] = set()
+        waiting: set[int] = set()
         left = []
         for op in self._open[:WINDOW]:
             previous = int(self._touching.prev[op])
-            if previous in open_channels or not self._clock.ready(op) or not self._finish(op):
-                open_channels.add(op)
+            if previous in waiting or not self._clock.ready(op) or not self._go_on(op):
+                waiting.add(op)
                 left.append(op)
         self._open[:WINDOW] = left
         return bool(self._open)
 
-    def _finish(self, op: int) -> bool:
+    def _go_on(self, op: int) -> bool:
+        """Begin an operation, once, and end it if all sandbox members have posted; returns whether it has ended."""
         if op not in self._begun:
             self._begun.add(op)
             if op in self._answers:
@@ -76,10 +81,6 @@ class Walk:
         return True
 
 
-WINDOW = 256
-"""Open operations that are looked at in one turn; more than any rank has under way."""
-
-
 def assist(birth: Birth) -> NoReturn:
     """Play the virtual ranks around a sandbox rank until the worker ends this process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -89,7 +90,7 @@ def assist(birth: Birth) -> NoReturn:
     redirect(Path(setup.logs) / f"assistant-{number}.log")
     schedule = Schedule.load(directory / SCHEDULE)
     ranks = schedule.touching.sandbox
-    board = Board(directory / BOARD, len(ranks), len(schedule.touching.op), len(ranks))
+    board = Board(directory / BOARD, len(ranks), len(schedule.touching.op))
     virtual = VirtualRanks(schedule, ranks[number], directory / FIFOS)
     library = Library(Path(setup.payloads))
     pool = Pool(virtual.needs(), setup.emulation.pool // len(ranks), library, board.pool[number])

@@ -109,8 +109,9 @@ class Participant:
         target = inputs if sends else direct or Buffer.empty(size)
 
         def run() -> None:
-            pipe = self._pipes.setdefault(name, Pipe(self._fifos, name))
-            move = pipe.send if sends else pipe.recv
+            if name not in self._pipes:
+                self._pipes[name] = Pipe(self._fifos, name)
+            move = self._pipes[name].send if sends else self._pipes[name].recv
             move(target.address, size)
             self._board.moved[self._place, op] = (1, size, 0) if sends else (1, 0, size)
             arrived(None if direct or sends else target, step)

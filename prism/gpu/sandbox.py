@@ -49,7 +49,7 @@ def sandbox_link(birth: Birth, line: socket.socket) -> SandboxLink:
     directory = Path(setup.emulation.directory)
     schedule = Schedule.load(directory / SCHEDULE)
     ranks = len(schedule.touching.sandbox)
-    board = Board(directory / BOARD, ranks, len(schedule.touching.op), ranks)
+    board = Board(directory / BOARD, ranks, len(schedule.touching.op))
     link.participant = Participant(birth.rank, directory / FIFOS, schedule, board, setup.emulation.recorded, link.fail)
     link.attach, link.recorded = setup.emulation.attach, setup.emulation.recorded
     return link

@@ -37,7 +37,9 @@ class VirtualRanks:
         self._rank = rank
         steps = {part.rank: dict(zip(part.ops, part.steps, strict=True)) for part in schedule.plain.parts}
         self._steps: dict[int, Mapping[int, PostStep]] = steps
-        self._engines: dict[str, Arc | Peers | Pipe] = {}
+        self._arcs_of: dict[str, Arc] = {}  # made when they are first needed, as are the others
+        self._peers: dict[str, Peers] = {}
+        self._pipes: dict[str, Pipe] = {}
 
     @property
     def ops(self) -> list[int]:
@@ -77,12 +79,9 @@ class VirtualRanks:
         work = engine_op(self._call(op), group.size, group.sandbox[place])
 
         def run(given: dict[str, int]) -> None:
-            arc = self._engines.get(name)
-            if arc is None:
-                sandbox = tuple(group.sandbox)
-                arc = self._engines[name] = Arc(self._fifos, group_name(self._schedule, op), group.size, sandbox, after)
-            assert isinstance(arc, Arc)
-            arc.run(work, self._contribution(given), pace)
+            if name not in self._arcs_of:
+                self._arcs_of[name] = Arc(self._fifos, *self._party(op, group), after)
+            self._arcs_of[name].run(work, self._contribution(given), pace)
 
         return name, run
 
@@ -94,14 +93,9 @@ class VirtualRanks:
         pace, work = self._pace(op, of_all), engine_op(self._call(op), group.size, rank)
 
         def run(given: dict[str, int]) -> None:
-            peers = self._engines.get(name)
-            if peers is None:
-                sandbox = tuple(group.sandbox)
-                peers = self._engines[name] = Peers(
-                    self._fifos, group_name(self._schedule, op), group.size, sandbox, rank
-                )
-            assert isinstance(peers, Peers)
-            peers.run(work, given.get("result", 0), pace)
+            if name not in self._peers:
+                self._peers[name] = Peers(self._fifos, *self._party(op, group), rank)
+            self._peers[name].run(work, given.get("result", 0), pace)
 
         return name, run
 
@@ -111,8 +105,9 @@ class VirtualRanks:
         cost = int(ops.latency[op] + ops.transfer[op])
 
         def run(given: dict[str, int]) -> None:
-            pipe = self._engines.setdefault(name, Pipe(self._fifos, name))
-            assert isinstance(pipe, Pipe)
+            if name not in self._pipes:
+                self._pipes[name] = Pipe(self._fifos, name)
+            pipe = self._pipes[name]
             if self._call(op).sends:
                 time.sleep(max(0.0, (post - time.monotonic_ns()) / 1e9))
                 pipe.recv(0, size)
@@ -168,6 +163,10 @@ class VirtualRanks:
 
     def _group(self, op: int) -> GroupPart:
         return self._schedule.plain.groups[int(self._schedule.ops.group[op])]
+
+    def _party(self, op: int, group: GroupPart) -> tuple[str, int, tuple[int, ...]]:
+        """What names the group to the engine."""
+        return group_name(self._schedule, op), group.size, tuple(group.sandbox)
 
     def _rows(self, op: int) -> slice:
         touching = self._schedule.touching

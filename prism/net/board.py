@@ -18,10 +18,11 @@ POOL = ("hits", "misses", "stalls")
 
 class Board:
     """Columns: `started` and `ended` [sandbox], `posted` [sandbox, ops] (ns of CLOCK_MONOTONIC), `moved` [sandbox, ops,
-    MOVED] (what the engine counted), `pool` [assistants, POOL]; sandbox ranks by their place in the list."""
+    MOVED] (what the engine counted), `pool` [sandbox, POOL] (of its assistant); sandbox ranks by their place in the
+    list."""
 
-    def __init__(self, path: Path, sandbox: int, ops: int, assistants: int, create: bool = False) -> None:
-        shapes = ((sandbox,), (sandbox,), (sandbox, ops), (sandbox, ops, len(MOVED)), (assistants, len(POOL)))
+    def __init__(self, path: Path, sandbox: int, ops: int, create: bool = False) -> None:
+        shapes = ((sandbox,), (sandbox,), (sandbox, ops), (sandbox, ops, len(MOVED)), (sandbox, len(POOL)))
         sizes = [int(np.prod(shape)) for shape in shapes]
         cells = np.memmap(path, np.int64, "w+" if create else "r+", shape=(max(sum(sizes), 1),))
         if create:

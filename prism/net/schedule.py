@@ -36,10 +36,9 @@ class GroupPart(msgspec.Struct, array_like=True):
 
 
 class Plain(msgspec.Struct, array_like=True):
-    """What is not columnar: groups by their row in the graph; sandbox ranks ascending; assistants, how many."""
+    """What is not columnar: groups by their row in the graph, sandbox ranks ascending."""
 
     contribution: str
-    assistants: int
     groups: dict[int, GroupPart]
     parts: list[SandboxPart]
 
@@ -53,7 +52,6 @@ class OpColumns:
     receiver: Int64
     tag: Int64
     nbytes: Int64
-    steps: Int64  # of the busiest member
     latency: Int64  # ns, all steps together
     transfer: Int64  # ns
 
