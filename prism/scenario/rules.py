@@ -13,7 +13,10 @@ from prism.scenario.flaw import Flaw, Path
 from prism.scenario.tables import read_table
 
 if TYPE_CHECKING:
-    from prism.scenario.schema import Fault, Network, Replicas, Scenario, Slow, WhatIf, World
+    from prism.scenario.blocks import Fault, World
+    from prism.scenario.network import Network
+    from prism.scenario.schema import Scenario
+    from prism.scenario.what_if import Replicas, Slow, WhatIf
 
 Stage = Literal["capture", "calibrate", "replay", "emulate"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
