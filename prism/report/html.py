@@ -1,4 +1,4 @@
-"""The report of a run: one HTML file that needs nothing else, neither network nor script, to be read."""
+"""The report of a run: one HTML file that needs no network, and no script to be read; with one it can be moved in."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from prism.core.graph import Graph, Timeline
 from prism.core.timeline.attribution import pipeline_stages
 from prism.report.heatmap import draw_heatmap
 from prism.report.picture import MAX_ROWS, bands, draw, timeline_svg
-from prism.report.templates import environment
+from prism.report.roll import unroll
+from prism.report.templates import environment, page_script
 from prism.result import PathStep, RankResult, Result
 
 __all__ = ["render_html", "timeline_svg"]
@@ -89,18 +90,23 @@ def render_html(
     steps = _steps(result.critical_path)
     times = _times(result.ranks)
     memory = _memory(result.ranks)
-    picture = heat = None
+    picture = heat = roll = None
     stages: list[_Stage] = []
     if graph is not None and timeline is not None:
         shown = min(len(result.iteration_ns or [0]), _MAX_ITERATIONS)
         picture = draw(graph, timeline, _WIDTH, shown)
         heat = draw_heatmap(graph, ranks_per_node)
         stages = _stages(graph, result.ranks)
+        roll = unroll(graph, timeline, result.critical_path, (late.rank for late in result.stragglers))
+    script, digest = page_script()
     return environment.get_template("report.html.j2").render(
         result=result,
         source_name=source_name,
         picture=picture,
         standalone=False,
+        roll=roll,
+        script=script,
+        digest=digest,
         shown=picture and len(picture.boundaries) - 1,
         stuck=_stuck(result.diagnosis),
         bound=_bound(steps),

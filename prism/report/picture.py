@@ -137,12 +137,12 @@ def _shapes(graph: Graph, timeline: Timeline, bounds: Int64, pixels: int, bar: i
 def _cells(graph: Graph, table: Table, rows: Sequence[range], edges: np.ndarray) -> np.ndarray:
     """The state with the largest part of each cell, int64[rows, columns]; _IDLE where no segment is."""
     lanes = main_lanes(graph)
+    lows, highs = (np.searchsorted(table["lane"], lanes, side=side) for side in ("left", "right"))
     cells = np.empty((len(rows), len(edges) - 1), np.int64)
     for row, ranks in enumerate(rows):
         spent = np.zeros((len(State) + 1, len(edges) - 1))
         spent[_IDLE] = len(ranks) * np.diff(edges)
-        for lane in lanes[ranks.start : ranks.stop]:
-            low, high = np.searchsorted(table["lane"], [lane, lane + 1])
+        for low, high in zip(lows[ranks.start : ranks.stop], highs[ranks.start : ranks.stop], strict=True):
             for state in State:
                 part = table[low:high][table["state"][low:high] == state]
                 spent[state] += _covered(part["start"], part["end"], edges)
