@@ -25,7 +25,7 @@ def print_summary(result: Result, folder: Folder, console: Console) -> None:
 
     say(f"{result.scenario}: {result.status}, {result.world_size} ranks, {result.nodes} nodes, {result.ops} operations")
     if result.diagnosis is not None:
-        for line in _diagnosis(result.diagnosis):
+        for line in diagnosis_lines(result.diagnosis):
             say(line)
     if result.calibration is not None:
         say(f"  calibrated {_calibration(result.calibration, result.world_size)}")
@@ -47,7 +47,8 @@ def print_summary(result: Result, folder: Folder, console: Console) -> None:
             say(f"  {'report' if path == folder.report else 'timeline':<10} {path}")
 
 
-def _diagnosis(diagnosis: Diagnosis) -> Iterator[str]:
+def diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:
+    """What went wrong, for a terminal: tracebacks first, each once."""
     tracebacks: dict[str, list[int]] = {}
     for state in diagnosis.ranks:
         if state.traceback:

@@ -1,0 +1,235 @@
+"""Functions and scripts as N ranks on this machine, for tests: their values, or why they failed.
+
+All runs share one crew, so that torch is imported once. Its event loop has a thread of its own, for tests may run a
+loop themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from prism.coordinator import Coordinator
+from prism.core.diagnosis import Diagnosis
+from prism.core.graph import Graph
+from prism.crew import Crew
+from prism.errors import ProgramError, RunError
+from prism.result import Result
+from prism.scenario import Capture, Devices, Output, Program, Scenario, World
+from prism.summary import diagnosis_lines
+from prism.testing.carrying import carried
+from prism.testing.rank import Call, value_path
+
+INTERRUPT_S = 5.0
+"""How long a run that is interrupted has to end its ranks."""
+LOG_LINES = 40
+"""How much of a rank's output a failure shows."""
+
+
+class RanksFailed(AssertionError):
+    """The ranks did not come to their end; the text has the diagnosis, and the output of the ranks it names."""
+
+    def __init__(self, diagnosis: Diagnosis, logs: dict[int, str]) -> None:
+        self.diagnosis = diagnosis
+        self.logs = logs
+        super().__init__("\n".join(["", *diagnosis_lines(diagnosis), *_where(diagnosis), *_said(diagnosis, logs)]))
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """What a run left: `values` by rank (none of a script's), the result with peaks and warnings, and the graph."""
+
+    values: list[Any]
+    result: Result
+    graph: Graph
+    folder: Path
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.values)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, rank: int) -> Any:
+        return self.values[rank]
+
+    def log(self, rank: int) -> str:
+        """What the rank printed."""
+        return _log(self.folder, rank)
+
+
+class Worlds:
+    """Runs functions and scripts as ranks; a context manager. Files of a run go to `folder`, or to a temporary one."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._temporary = None if folder else tempfile.TemporaryDirectory(prefix="prism-")
+        self._folder = folder or Path(self._temporary.name if self._temporary else "")
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="prism-worlds", daemon=True)
+        self._crew: Crew | None = None
+        self._runs = 0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end_crew()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    def run(
+        self,
+        target: Callable[..., Any] | str | Path,
+        size: int,
+        *args: Any,
+        backend: str | None = "gloo",
+        slots: int = 2,
+        semantics: Literal["auto", "nccl", "gloo"] = "auto",
+        memory: int | None = None,
+        present_as: str | None = None,
+        hang_after_s: float = 60.0,
+        folder: Path | None = None,
+        **kwargs: Any,
+    ) -> Ranks:
+        """Run a function, or a script with `args`, as `size` ranks.
+
+        backend: the ranks of a function are in a process group of it before it begins; None: it makes its own.
+        memory: bytes of a rank's device, beyond which torch.OutOfMemoryError is raised. hang_after_s: how long a rank
+        may neither communicate nor end; what deadlocks is found at once. Raises RanksFailed.
+        """
+        folder = folder or self._next_folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        scenario = Scenario(
+            name=_name(target),
+            program=_program(target, args, kwargs, backend, folder),
+            world=World(size=size),
+            devices=Devices(slots=slots, memory=memory, present_as=present_as),  # type: ignore[arg-type]
+            semantics=semantics,
+            hang_after=round(hang_after_s * 1e9),
+            capture=Capture(payloads="none"),
+            output=Output(formats=()),
+            stages=("capture",),
+        )
+        result, graph = self._captured(scenario, folder / "run")
+        if result.diagnosis is not None:
+            failed = [state.rank for state in result.diagnosis.ranks]
+            raise RanksFailed(result.diagnosis, {rank: _log(folder / "run", rank) for rank in failed})
+        assert graph is not None, "a run without a diagnosis has a graph"
+        values = [_value(folder, rank) for rank in range(size)] if callable(target) else []
+        return Ranks(values, result, graph, folder / "run")
+
+    def _captured(self, scenario: Scenario, out: Path) -> tuple[Result, Graph | None]:
+        run = self._await(self._made(scenario, out))
+        task = asyncio.run_coroutine_threadsafe(_capture(run), self._loop)
+        try:
+            return run.result, task.result()
+        except RunError:
+            self._end_crew()  # it may be what is broken
+            raise
+        except BaseException:
+            self._loop.call_soon_threadsafe(run.interrupt)
+            with _suppressed():
+                task.exception(INTERRUPT_S)
+            raise
+
+    async def _made(self, scenario: Scenario, out: Path) -> Coordinator:
+        if self._crew is None:
+            self._crew = await Crew().__aenter__()
+        return Coordinator(scenario, out, crew=self._crew)
+
+    def _end_crew(self) -> None:
+        crew, self._crew = self._crew, None
+        if crew is not None:
+            self._await(crew.__aexit__())
+
+    def _await(self, coroutine: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    def _next_folder(self) -> Path:
+        self._runs += 1
+        return self._folder / str(self._runs)
+
+
+async def _capture(run: Coordinator) -> Graph | None:
+    """The graph; None if the program failed and the result has a diagnosis."""
+    async with run:
+        try:
+            return await run.capture()
+        except ProgramError:
+            if run.result.diagnosis is None:
+                raise
+            return None
+
+
+@contextmanager
+def _suppressed() -> Iterator[None]:
+    """What else goes wrong while the first error is on its way."""
+    try:
+        yield
+    except Exception:
+        return
+
+
+def _program(
+    target: Callable[..., Any] | str | Path, args: tuple[Any, ...], kwargs: dict[str, Any], backend: str | None,
+    folder: Path,
+) -> Program:  # fmt: skip
+    if not callable(target):
+        if kwargs:
+            raise TypeError(f"a script takes no keyword arguments, got {', '.join(kwargs)}")
+        return Program(script=str(Path(target).resolve()), args=tuple(map(str, args)))
+    call = folder / "call"
+    call.write_bytes(carried(Call(target, args, kwargs, backend)))
+    return Program(
+        module="prism.testing",
+        args=(str(call.resolve()), str(folder.resolve())),
+        preload=("prism.testing.rank",),
+    )
+
+
+def _value(folder: Path, rank: int) -> Any:
+    path = value_path(folder, rank)
+    return pickle.loads(path.read_bytes()) if path.exists() else None  # a rank that left with sys.exit has none
+
+
+def _name(target: Callable[..., Any] | str | Path) -> str:
+    name = getattr(target, "__name__", "function") if callable(target) else Path(target).stem
+    kept = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in name).lstrip("._-")
+    return kept or "function"
+
+
+def _log(folder: Path, rank: int) -> str:
+    path = folder / "ranks" / f"{rank}.log"
+    return path.read_text(errors="replace") if path.exists() else ""
+
+
+def _where(diagnosis: Diagnosis) -> Iterator[str]:
+    """Each rank's place, one a line."""
+    for state in diagnosis.ranks:
+        op = f" in {state.op} on {state.group}" if state.op else ""
+        number = f", number {state.seq}" if state.seq is not None else ""
+        yield f"  rank {state.rank}: {state.state}{op}{number}" + (f", at {state.callsite}" if state.callsite else "")
+
+
+def _said(diagnosis: Diagnosis, logs: dict[int, str]) -> Iterator[str]:
+    """The end of what the ranks printed, where that is more than their traceback."""
+    told = {state.rank: (state.traceback or "").rstrip() for state in diagnosis.ranks}
+    for rank, text in logs.items():
+        text = text.replace(told.get(rank, ""), "").rstrip() if told.get(rank) else text.rstrip()
+        if text:
+            yield f"output of rank {rank}:"
+            yield from (f"  {line}" for line in text.splitlines()[-LOG_LINES:])

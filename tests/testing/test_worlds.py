@@ -1,0 +1,92 @@
+"""What prism_world gives back and how it fails."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from prism.testing import RanksFailed
+
+PROGRAMS = Path(__file__).parent.parent / "programs"
+
+
+def test_a_function_may_be_local_and_take_arguments(prism_world: Any) -> None:
+    scale = 3
+
+    def program(offset: int, *, sign: int) -> int:
+        return sign * (scale * dist.get_rank() + offset)
+
+    ranks = prism_world(program, 100, sign=-1, size=2)
+    assert list(ranks) == [-100, -103]
+    assert ranks[1] == -103
+    assert ranks.result.status != "failed"
+
+
+def test_it_runs_scripts_with_what_torchrun_would_set(prism_world: Any) -> None:
+    ranks = prism_world(PROGRAMS / "averages_and_says_so.py", 1, size=2)
+    assert ranks.log(0)
+    assert len(ranks) == 0
+
+
+def test_a_function_may_make_its_own_groups(prism_world: Any) -> None:
+    def program() -> str:
+        dist.init_process_group("nccl")
+        return str(dist.get_backend())
+
+    assert list(prism_world(program, size=2, backend=None)) == ["nccl", "nccl"]
+
+
+def test_an_exception_names_the_rank_and_shows_its_output(prism_world: Any) -> None:
+    def program() -> None:
+        print("about to fail")
+        if dist.get_rank() == 1:
+            raise ValueError("no such layer")
+        dist.barrier()
+
+    with pytest.raises(RanksFailed) as failed:
+        prism_world(program, size=2)
+    assert failed.value.diagnosis.kind == "rank_failed"
+    assert "ValueError: no such layer" in str(failed.value)
+    assert "about to fail" in failed.value.logs[1]
+
+
+def test_a_capacity_is_held(prism_world: Any) -> None:
+    def program() -> int:
+        return int(torch.zeros(1 << 20).nbytes)
+
+    assert list(prism_world(program, size=2, memory=1 << 23)) == [1 << 22] * 2
+    with pytest.raises(RanksFailed, match="oom"):
+        prism_world(program, size=2, memory=1 << 21)
+
+
+def test_what_cannot_travel_is_said(prism_world: Any) -> None:
+    lock = threading.Lock()
+    with pytest.raises(TypeError, match=r"lambda.* cannot go to the ranks"):
+        prism_world(lambda: lock.locked() if lock else None, size=1)
+
+
+def test_what_cannot_be_given_back_is_said(prism_world: Any) -> None:
+    def program() -> Any:
+        return threading.Lock()
+
+    with pytest.raises(RanksFailed, match="returned what cannot be given back: lock"):
+        prism_world(program, size=1)
+
+
+def test_a_size_is_needed(prism_world: Any) -> None:
+    with pytest.raises(TypeError, match="needs a size"):
+        prism_world(dist.get_rank)
+
+
+def test_after_a_failure_the_next_run_is_whole(prism_world: Any) -> None:
+    def fails() -> None:
+        raise RuntimeError
+
+    with pytest.raises(RanksFailed):
+        prism_world(fails, size=2)
+    assert list(prism_world(dist.get_rank, size=2)) == [0, 1]
