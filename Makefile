@@ -9,14 +9,18 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 FRAMEWORKS := .venv/.frameworks
 
-.PHONY: run test test-all lint ext clean
+.PHONY: run test test-gpu test-all lint docs ext clean
 
 run: $(INSTALLED)
 	rm -rf runs/quickstart
 	$(BIN)/python -m prism.coordinator scenarios/quickstart.yaml --out runs/quickstart
 
-test: lint
+test: lint docs
 	$(BIN)/pytest -m "not slow or gpu"
+
+# The tests that need a GPU, and say so where there is none.
+test-gpu: $(INSTALLED)
+	$(BIN)/pytest -m gpu -rs
 
 test-all: lint $(FRAMEWORKS)
 	$(BIN)/pytest
@@ -24,6 +28,10 @@ test-all: lint $(FRAMEWORKS)
 lint: $(INSTALLED)
 	$(BIN)/ruff check
 	$(BIN)/mypy
+
+# The documentation, into build/site; what does not hold together is an error.
+docs: $(INSTALLED)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
 
 # The extensions again, those whose sources have changed.
 ext:
@@ -40,9 +48,9 @@ $(FRAMEWORKS): $(INSTALLED)
 	touch $@
 
 # No build isolation: the extensions must be built against the torch that will load it.
-$(INSTALLED): pyproject.toml setup.py $(wildcard ext/torch/* ext/nccl/*.cpp ext/nccl/*.h)
+$(INSTALLED): pyproject.toml setup.py $(wildcard ext/torch/* ext/nccl/*.cpp ext/nccl/*.h ext/cuda/*.cpp ext/cuda/*.h ext/spill/*)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -c "import torch" 2>/dev/null || $(BIN)/pip install $(TORCH)
 	$(BIN)/pip install "setuptools>=77" wheel ninja
-	$(BIN)/pip install --no-build-isolation -e ".[test]"
+	$(BIN)/pip install --no-build-isolation -e ".[test,docs]"
 	touch $@

@@ -32,8 +32,35 @@ def engine() -> Extension:
     )
 
 
+def spill() -> Extension:
+    """`prism.gpu._spill`, from ext/spill: no Python module either. Nothing may be bound while threads are held."""
+    return Extension(
+        "prism.gpu._spill",
+        sorted(glob("ext/spill/*.cpp")),
+        depends=sorted(glob("ext/spill/*.h")),
+        extra_compile_args=["-O3", "-std=c++20", "-Wall", "-Wextra", "-fvisibility=hidden"],
+        extra_link_args=["-Wl,-z,now"],
+        language="c++",
+        optional=True,
+    )
+
+
+def residency() -> Extension:
+    """`prism.gpu._residency`, from ext/cuda: a library that ranks on a GPU preload. It needs no CUDA to build."""
+    return Extension(
+        "prism.gpu._residency",
+        sorted(glob("ext/cuda/*.cpp")),
+        depends=sorted(glob("ext/cuda/*.h")),
+        extra_compile_args=["-O3", "-std=c++20", "-Wall", "-Wextra", "-fvisibility=hidden"],
+        extra_link_args=["-Wl,--version-script=ext/cuda/exports.map"],
+        libraries=["dl", "pthread"],
+        language="c++",
+        optional=True,
+    )
+
+
 # Not ninja: its failures are RuntimeErrors, which setuptools does not forgive an optional extension.
 setup(
-    ext_modules=[extension("allocator"), extension("backend"), extension("fold"), engine()],
+    ext_modules=[extension("allocator"), extension("backend"), extension("fold"), engine(), spill(), residency()],
     cmdclass={"build_ext": BuildExtension.with_options(use_ninja=False)},
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from prism.core.diagnosis import Warning
+from prism.core.folding.measured import own_lanes, spread
 from prism.core.graph import Graph, Int64, NodeKind
 from prism.core.measuring.calibration import (
     NOT_MEASURED,
@@ -19,6 +20,7 @@ from prism.core.measuring.calibration import (
 from prism.core.measuring.sampling import TOLERANCE, Comparison, compare, sample, share
 from prism.core.measuring.signatures import ranks_alike
 from prism.errors import ScenarioError
+from prism.folding import folding_of
 from prism.report.units import rank_ranges, time
 from prism.result import CalibrationResult, Spread
 from prism.scenario import Scenario
@@ -33,7 +35,8 @@ class Measurements:
 
     def __init__(self, graph: Graph, scenario: Scenario) -> None:
         self.warnings: list[Warning] = []
-        self._graph = graph
+        self._whole, self._folding = graph, folding_of(scenario)
+        self._graph = graph = graph if self._folding is None else own_lanes(graph, self._folding)
         self._scenario = scenario
         self._iterations = _iterations(graph, scenario)
         self._classes = _classes(graph, scenario)
@@ -71,6 +74,8 @@ class Measurements:
                 durations = share(self._graph, durations, sampled, [rank for rank in ranks if rank not in self._ranks])
         assert (durations != NOT_MEASURED).all()
         measured = [rank for rank in range(self._graph.world_size) if rank in self._ranks]
+        if self._folding is not None:
+            durations = spread(self._whole, self._folding, durations)
         return durations, _told(calibration, measured, max((one.typical for one in compared), default=None))
 
     def _unlike(self) -> Iterator[tuple[int, ...]]:
@@ -110,7 +115,7 @@ def _iterations(graph: Graph, scenario: Scenario) -> Int64:
 def _classes(graph: Graph, scenario: Scenario) -> list[tuple[int, ...]]:
     """The ranks that share measurements; those that a fault befalls do not."""
     if scenario.calibrate.share == "none":
-        return [(rank,) for rank in range(graph.world_size)]
+        return [(rank,) for rank in np.unique(graph.lanes["rank"]).tolist()]
     return ranks_alike(graph, apart=fault_changes(scenario))
 
 

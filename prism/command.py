@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import signal
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import msgspec
@@ -15,15 +16,20 @@ import uvloop
 from rich.console import Console
 
 from prism import __version__
+from prism.beginning.first_scenario import begin
 from prism.coordinator import Coordinator
 from prism.errors import PrismError, ProgramError, ScenarioError
-from prism.progress import observer
-from prism.run import Interrupted
+from prism.explaining import explain
+from prism.folder import Folder
+from prism.live.observer import Observer, Several
+from prism.live.serving import Served
+from prism.live.terminal import on_standard_error
+from prism.run import Interrupted, stage_digests
 from prism.scenario import Scenario
+from prism.staging import kept
 from prism.summary import print_summary
 
 OK, RUN_FAILED, INTERRUPTED = 0, 4, 130
-NOT_YET = {"--init": "init", "--serve": "serve", "--explain": "explain"}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -37,8 +43,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code of architecture's table: 0, 2, 3, 4 or 130."""
     options = None
     try:
-        options = _parser().parse_args(arguments)
+        given, rest = _split(sys.argv[1:] if arguments is None else arguments)
+        options = _parser().parse_args(given)
+        if options.init is not None:
+            return begin(options.init, rest, options.set, options.out, options.quiet)
+        if rest:
+            raise ScenarioError("command line: `--` and arguments of the program belong to --init; see --help")
         scenario = _scenario(options)
+        if options.explain:
+            return _explain(scenario, options)
         return uvloop.run(_run(scenario, options))
     except PrismError as error:
         print(f"prism: {error}" if error.exit_code != 2 else error, file=sys.stderr)
@@ -69,19 +82,42 @@ def _parser() -> argparse.ArgumentParser:
     loudness = parser.add_mutually_exclusive_group()
     loudness.add_argument("-q", "--quiet", action="store_true", help="no progress")
     loudness.add_argument("-v", "--verbose", action="store_true", help="tracebacks of internal errors")
-    for flag in NOT_YET:
-        parser.add_argument(flag, nargs="?", const=True, help=argparse.SUPPRESS)
-    versions = f"prism {__version__}, Python {sys.version.split()[0]}, torch {version('torch')}"
-    parser.add_argument("--version", action="version", version=versions)
+    parser.add_argument("--explain", action="store_true", help="say what each stage will do, and run nothing")
+    parser.add_argument("--serve", nargs="?", type=_port, const=0, metavar="PORT", help="show the run on a local page")
+    first = "write a first scenario after a probe: --init TRAIN.py -- ARGS, or --init torchrun -- TORCHRUN'S ARGS"
+    parser.add_argument("--init", metavar="TRAIN.py", help=first)
+    parser.add_argument("--version", action="version", version=_versions())
     return parser
 
 
+def _port(text: str) -> int:
+    if not text.isdigit() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"expected a port, got {text}; the scenario stands before --serve")
+    return int(text)
+
+
+def _versions() -> str:
+    """What a report of a bug should say."""
+    told = f"prism {__version__}, Python {sys.version.split()[0]}, torch {version('torch')}"
+    for name, package in (("CUDA", "nvidia-cuda-runtime"), ("NCCL", "nvidia-nccl-cu13"), ("NCCL", "nvidia-nccl-cu12")):
+        with contextlib.suppress(PackageNotFoundError):
+            told += f", {name} {version(package)}"
+    return told
+
+
+def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What is the command's, and what follows `--`."""
+    arguments = list(arguments)
+    at = arguments.index("--") if "--" in arguments else len(arguments)
+    return arguments[:at], arguments[at + 1 :]
+
+
 def _scenario(options: argparse.Namespace) -> Scenario:
-    for flag, name in NOT_YET.items():
-        if getattr(options, name) is not None:
-            raise ScenarioError(f"command line: {flag} is not available yet")
     if options.scenario is None:
         raise ScenarioError("command line: a scenario file is missing; see --help")
+    if options.scenario.endswith(".py"):
+        what = f"{options.scenario} is a program; --init {options.scenario} writes a scenario for it"
+        raise ScenarioError(f"command line: {what}")
     overrides = list(options.set)
     if options.stages is not None:
         overrides.append(f"stages=[{options.stages}]")
@@ -94,8 +130,36 @@ def _scenario(options: argparse.Namespace) -> Scenario:
     return scenario
 
 
+def _explain(scenario: Scenario, options: argparse.Namespace) -> int:
+    folder = Folder(options.out or Path("runs") / scenario.name)
+    done = folder.progress(stage_digests(scenario), kept(scenario))
+    for line in explain(scenario, folder, done):
+        print(line)
+    return OK
+
+
+def _observer(scenario: Scenario, options: argparse.Namespace) -> tuple[Observer, Served | None]:
+    """Who is told how the run goes."""
+    iterations = scenario.capture.iterations or 0
+    terminal = on_standard_error(options.quiet, iterations)
+    if options.serve is None:
+        return terminal, None
+    served = Served(scenario.name, iterations, options.serve)
+    print(f"live view: {served.address}", file=sys.stderr)
+    return Several(terminal, served), served
+
+
 async def _run(scenario: Scenario, options: argparse.Namespace) -> int:
-    async with Coordinator(scenario, options.out, resume=options.resume, observer=observer(options.quiet)) as run:
+    observer, served = _observer(scenario, options)
+    try:
+        return await _gone_through(scenario, options, observer)
+    finally:
+        if served is not None:
+            served.close()
+
+
+async def _gone_through(scenario: Scenario, options: argparse.Namespace, observer: Observer) -> int:
+    async with Coordinator(scenario, options.out, resume=options.resume, observer=observer) as run:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, run.interrupt)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
 
 from prism.core.graph import Graph
 from prism.core.timeline.measured import measured_costs
-from prism.core.timeline.network import Costs, LinkClass, Network, op_costs
+from prism.core.timeline.network import Costs, LinkClass, Network, op_costs, runs_along_trees
 from prism.core.timeline.sharing import Loads
 from prism.core.timeline.topology import Topology, op_loads
 from prism.scenario import Link, Scenario, read_table
@@ -24,9 +28,7 @@ class Communication:
 
 def communication(graph: Graph, scenario: Scenario, block: NetworkBlock) -> Communication:
     """What a network, the scenario's or a variant's, makes of the ops of a graph; raises ScenarioError on its table."""
-    network = Network(
-        "none" if block.model == "none" else "alpha-beta", _link(block.intra_node), _link(block.inter_node)
-    )
+    network = _network(block)
     ranks_per_node = scenario.world.ranks_per_node
     if block.model == "measured" and block.table is not None:
         costs, notes = measured_costs(graph, read_table(scenario.base / block.table), network, ranks_per_node)
@@ -37,6 +39,16 @@ def communication(graph: Graph, scenario: Scenario, block: NetworkBlock) -> Comm
         return Communication(costs, None, notes)
     topology = Topology(wiring.kind, ranks_per_node, wiring.pods or 1, wiring.oversubscription or 1.0)
     return Communication(costs, op_loads(graph, network, topology), notes)
+
+
+def along_trees(graph: Graph, scenario: Scenario) -> npt.NDArray[np.bool_]:
+    """Which ops of a graph run along trees by the scenario's network: bool[ops]."""
+    return runs_along_trees(graph, _network(scenario.network), scenario.world.ranks_per_node)
+
+
+def _network(block: NetworkBlock) -> Network:
+    kind: Literal["none", "alpha-beta"] = "none" if block.model == "none" else "alpha-beta"
+    return Network(kind, _link(block.intra_node), _link(block.inter_node), block.algorithm)
 
 
 def _link(link: Link) -> LinkClass:

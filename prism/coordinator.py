@@ -12,34 +12,44 @@ is said what each stage consists of; how any stage is gone through is in prism.r
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal
 
+from prism import folding
 from prism.calibrating import Measurements
 from prism.core.contribution import REDUCING
 from prism.core.emulation.sandboxed import Sandboxed
+from prism.core.folding.roles import FoldedCapture
+from prism.core.folding.verification import Verification
 from prism.core.graph import Graph
 from prism.core.record import RankRecord
 from prism.core.stage.answers import Answers
-from prism.core.stage.building import build_graph
-from prism.core.stage.exchange import Capture
+from prism.core.stage.capture import Capture
+from prism.core.stage.exchange import Exchange
 from prism.core.stage.warnings import ATTACH
 from prism.core.stage.world import World
 from prism.emulation import Emulated, prepare
 from prism.errors import RunError
 from prism.folder import Calibrated, Captured
+from prism.kinds import device_kind, timed_apart
 from prism.prediction import predict
 from prism.report.flight import write_flight
-from prism.result import RankResult, Result
+from prism.report.units import rank_ranges
+from prism.result import DeviceClocks, Result
 from prism.run import Run
 from prism.scenario import Scenario, WhatIf
+from prism.slices import Durations, SliceLog
 from prism.staging import (
     crowded,
     emulation_setup,
+    host_memory,
     kept,
     paced,
     stage_setup,
     synthesised,
+    throttled,
     with_sandbox,
 )
 
@@ -53,22 +63,22 @@ class Coordinator(Run):
             return self._reuse("capture")
         with self._stage("capture"):
             self.folder.clear_capture()
-            size = self.scenario.world.size
-            exchange = Capture(range(size), kept(self.scenario))
-            world = World(range(size), self.scenario.devices.slots, exchange, self.scenario.hang_after)
-            iterations = self.scenario.capture.iterations or 0
-            await self._drive(world, stage_setup(self.scenario, self.folder, "capture", iterations))
-            self.result.ranks = [RankResult.of(rank) for rank in world.ranks.values()]
+            exchange = folding.capture_of(self.scenario)
+            world = await self._capture(folding.running(self.scenario), exchange)
+            self.result.ranks = folding.rank_results(self.scenario, world)
             self.result.switches = sum(rank.switches for rank in world.ranks.values())
+            self.result.residency = world.pager.residency.told()
             self.result.payloads = exchange.payloads
             self.result.warnings = exchange.warnings.told()
             if world.diagnosis is not None:
                 write_flight(self.folder.flight, exchange)
+            folding.refuse_unfoldable(self.scenario, exchange)
             self._check(world)
+            await self._verify(exchange)
             if self.scenario.capture.iterations is None:  # ranks that were cut leave operations open by nature
                 exchange.conclude()
             self.result.warnings = exchange.warnings.told()
-            graph = build_graph(exchange.records, exchange.matcher)
+            graph = folding.graph_of(self.scenario, exchange)
             self.result.nodes, self.result.ops = len(graph.nodes), len(graph.ops)
             self.folder.save_records(exchange.records)
             self.folder.save_graph(graph, self.scenario)
@@ -80,22 +90,34 @@ class Coordinator(Run):
         if "calibrate" in self._progress.stages:
             return self._reuse("calibrate")
         with self._stage("calibrate"):
-            measurements, run = Measurements(graph, self.scenario), list[Sequence[int]]()
+            measurements, run = Measurements(graph, timed_apart(self.scenario)), list[Sequence[int]]()
+            log = SliceLog(self.folder.slices, self._digests["calibrate"])
+            if log.dropped:
+                self._observer.say(f"{self.folder.slices}: its last slice was being written, and is measured again")
             for slices in measurements.rounds():
-                for number, ranks in enumerate(slices):
-                    self._observer.step(number, len(slices))
-                    await self._measure(ranks, measurements)
+                await self._measure(slices, "fast", measurements, log, self._fast)
                 run += slices
             durations, found = measurements.conclude()
             if self.scenario.calibrate.answers == "paced":
-                await self._measure_paced(graph.with_durations(durations), run, measurements)
+                timed = graph.with_durations(durations)
+                await self._measure(run, "paced", measurements, log, functools.partial(self._paced, timed))
                 durations, found = measurements.conclude()
+            found.clocks = [DeviceClocks.of(one) for _, one in sorted(self.clocks.items())]
             made_up = synthesised(self.result.payloads, self.scenario.capture.payloads)
-            calibrated = Calibrated(calibration=found, warnings=[*crowded(run), *made_up, *measurements.warnings])
+            calibrated = Calibrated(
+                calibration=found,
+                warnings=[
+                    *crowded(run, device_kind(self.scenario)),
+                    *made_up,
+                    *measurements.warnings,
+                    *throttled(found.clocks),
+                ],
+            )
             calibrated.into(self.result)
             graph = graph.with_durations(durations)
             self.folder.save_graph(graph, self.scenario)
             self._progress.calibrated = calibrated
+        log.remove()
         return graph
 
     def replay(self, graph: Graph, what_if: Sequence[WhatIf] | None = None) -> Result:
@@ -134,9 +156,45 @@ class Coordinator(Run):
 
     # -- parts of the stages -----------------------------------------------------------------------------------------
 
-    async def _measure(self, ranks: Sequence[int], measurements: Measurements) -> None:
-        """Run one slice."""
-        iterations = measurements.iterations(ranks)
+    async def _capture(self, ranks: Sequence[int], exchange: Exchange) -> World:
+        """Run ranks as a capture does; returns the world that they were."""
+        slots, memory = self.scenario.devices.slots, host_memory(self.scenario)
+        world = World(ranks, slots, exchange, self.scenario.hang_after, memory=memory)
+        setup = stage_setup(self.scenario, self.folder, "capture", self.scenario.capture.iterations or 0)
+        await self._drive(world, folding.capture_setup(self.scenario, setup))
+        return world
+
+    async def _verify(self, exchange: Capture) -> None:
+        """Run some of the ranks that are folded, and compare them with those that stand for them."""
+        self.result.fold = folding.fold_result(self.scenario)
+        chosen, fold = folding.verified(self.scenario), self.scenario.fold
+        if chosen and fold is not None and isinstance(exchange, FoldedCapture):
+            self._check(await self._capture(chosen, Verification(exchange, chosen, fold.compare == "payloads")))
+
+    async def _measure(
+        self,
+        slices: Sequence[Sequence[int]],
+        answers: Literal["fast", "paced"],
+        measurements: Measurements,
+        log: SliceLog,
+        run: Callable[[Sequence[int], int], Awaitable[Durations]],
+    ) -> None:
+        """Run those slices that have not run before, and take in what all of them have measured."""
+        iterations = [measurements.iterations(ranks) for ranks in slices]
+        found = [log.find(answers, *one) for one in zip(slices, iterations, strict=True)]
+        if any(one is not None for one in found):
+            used = rank_ranges(number for number, one in enumerate(found, 1) if one is not None)
+            self._observer.say(f"slices {used} of {len(slices)} used again ({answers})")
+        for number, (ranks, durations) in enumerate(zip(slices, found, strict=True)):
+            self._observer.step(number, len(slices))
+            if durations is None:
+                durations = await run(ranks, iterations[number])
+                log.add(answers, ranks, iterations[number], durations)
+            for rank, of_rank in zip(ranks, durations, strict=True):
+                measurements.add(rank, of_rank)
+
+    async def _fast(self, ranks: Sequence[int], iterations: int) -> Durations:
+        """Run one slice, answered from the record as soon as it posts."""
         exchange = Answers(self.folder.load_record(rank).until(iterations) for rank in ranks)
         world = World(ranks, len(ranks), exchange, self.scenario.hang_after, preempt=False)
         await self._drive(world, stage_setup(self.scenario, self.folder, "calibrate", iterations))
@@ -144,17 +202,15 @@ class Coordinator(Run):
         for rank in ranks:
             if not exchange.complete(rank):
                 raise RunError(f"rank {rank} ended before it had repeated what was captured of it")
-            measurements.add(rank, exchange.durations(rank))
+        self.clocks.update(exchange.clocks)
+        return [exchange.durations(rank) for rank in ranks]
 
-    async def _measure_paced(self, graph: Graph, slices: Sequence[Sequence[int]], measurements: Measurements) -> None:
-        """Run the slices again, beside the communication that they would have at the times that are known by now."""
-        for number, ranks in enumerate(slices):
-            self._observer.step(number, len(slices))
-            scenario = paced(self.scenario, ranks)
-            records = {rank: self.folder.load_record(rank) for rank in ranks}
-            emulated = await self._emulate(graph, scenario, records, recorded=True)
-            for rank in ranks:
-                measurements.add(rank, emulated.exchange.durations(rank))
+    async def _paced(self, graph: Graph, ranks: Sequence[int], iterations: int) -> Durations:
+        """Run one slice beside the communication that it would have at the times that are known by now."""
+        scenario = paced(self.scenario, ranks, iterations)
+        records = {rank: self.folder.load_record(rank) for rank in ranks}
+        emulated = await self._emulate(graph, scenario, records, recorded=True)
+        return [emulated.exchange.durations(rank) for rank in ranks]
 
     async def _emulate(
         self,

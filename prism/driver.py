@@ -15,7 +15,9 @@ from prism.crew import Crew
 TICK_NS = 50_000_000
 """How often the world is told the time; half of its quantum."""
 END_NS = 2_000_000_000
-"""How long killed ranks have to be gone."""
+"""How long killed ranks have to be gone; those that are not are dismissed with the stage, and hold the next one up."""
+LONGEST_TURN_NS = 1_000_000_000
+"""By how much the time moves on in one turn at most: what is longer was not waited, the process was stopped."""
 
 Observer = Callable[[World], None]
 
@@ -25,7 +27,8 @@ async def drive(world: World, crew: Crew, interrupted: asyncio.Event, observe: O
 
     `observe` is called at every tick, and what it raises is ignored. Raises RunError if the crew is lost.
     """
-    start = time.monotonic_ns()
+    read = time.monotonic_ns()
+    now = 0  # ns of the world
     told = 0  # ns: when the world was last told the time
     ended: int | None = None
     crew.order(world.start())
@@ -35,7 +38,8 @@ async def drive(world: World, crew: Crew, interrupted: asyncio.Event, observe: O
         while not world.over or world.alive:
             awaited = [receiving] if interrupting.done() else [receiving, interrupting]
             await asyncio.wait(awaited, timeout=TICK_NS / 1e9, return_when=asyncio.FIRST_COMPLETED)
-            now = time.monotonic_ns() - start
+            read, before = time.monotonic_ns(), read
+            now += min(read - before, LONGEST_TURN_NS)
             if receiving.done():
                 _hear(world, crew, receiving.result(), now)
                 receiving = asyncio.ensure_future(crew.events())
@@ -49,7 +53,7 @@ async def drive(world: World, crew: Crew, interrupted: asyncio.Event, observe: O
             if world.over:
                 ended = ended or now
                 if now - ended > END_NS:
-                    return  # the end of the crew will take them along
+                    return
     finally:
         receiving.cancel()
         interrupting.cancel()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from prism.communication import communication
+from prism.communication import along_trees, communication
 from prism.core.emulation.lane_steps import record_of_lane
 from prism.core.emulation.sandboxed import Sandboxed, error_vs_replay, iteration_ns, ops_of_posts
 from prism.core.emulation.summary import summarize
@@ -18,6 +18,7 @@ from prism.core.record import PostStep, RankRecord
 from prism.core.stage.world import World
 from prism.core.timeline.analysis import iteration_ends
 from prism.core.timeline.replay import evaluate, make_plan
+from prism.core.timeline.trees import nodes_of
 from prism.net.board import Board
 from prism.net.schedule import BOARD, FIFOS, SCHEDULE, GroupPart, OpColumns, Plain, SandboxPart, Schedule
 from prism.result import EmulatedRank, EmulationResult, PrefetchResult
@@ -79,9 +80,13 @@ def prepare(graph: Graph, scenario: Scenario, records: Mapping[int, RankRecord])
     costs = communication(graph, scenario, scenario.network).costs
     timeline = evaluate(plan, graph.nodes["duration"], costs.total)
     touched = find_touching(graph, plan, timeline.op_start, scenario.emulate.sandbox)
+    trees = along_trees(graph, scenario)
+    plain = _plain(graph, touched, records, scenario.emulate.contribution)
+    for row in np.unique(graph.ops["group"][touched.op[trees[touched.op]]]).tolist():
+        plain.groups[row].nodes = nodes_of(graph.groups[row].ranks, scenario.world.ranks_per_node)
     schedule = Schedule(
-        plain=_plain(graph, touched, records, scenario.emulate.contribution),
-        ops=_columns(graph, touched, costs.latency, costs.transfer),
+        plain=plain,
+        ops=_columns(graph, touched, costs.latency, costs.transfer, trees.astype(np.int64)),
         touching=touched,
         summary=summarize(graph, plan, touched, graph.nodes["duration"], costs.total),
         costs=costs.total,
@@ -107,7 +112,7 @@ def _plain(graph: Graph, touched: Touching, records: Mapping[int, RankRecord], c
     return Plain(contribution=contribution, groups=groups, parts=parts)
 
 
-def _columns(graph: Graph, touched: Touching, latency: Int64, transfer: Int64) -> OpColumns:
+def _columns(graph: Graph, touched: Touching, latency: Int64, transfer: Int64, trees: Int64) -> OpColumns:
     ops = graph.ops[touched.op]
     ends = graph.node_rank()[graph.posts[np.stack((graph.post_ptr[touched.op], graph.post_ptr[touched.op + 1] - 1))]]
     message = ops["kind"] == OpKind.SEND_RECV
@@ -119,4 +124,5 @@ def _columns(graph: Graph, touched: Touching, latency: Int64, transfer: Int64) -
         nbytes=ops["nbytes"].astype(np.int64),
         latency=latency[touched.op],
         transfer=transfer[touched.op],
+        tree=trees[touched.op],
     )

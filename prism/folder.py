@@ -10,12 +10,16 @@ from pathlib import Path
 import msgspec
 
 from prism import trace
+from prism.atomic import write_whole
 from prism.core.diagnosis import Warning
 from prism.core.graph import Graph
 from prism.core.record import RankRecord
 from prism.core.stage.kept import EVERYTHING, Kept, PayloadCount
+from prism.core.stage.residency import ResidencyCount
 from prism.errors import ScenarioError
-from prism.result import CalibrationResult, EmulationResult, RankResult, Result
+from prism.exhaustion import room_in
+from prism.net.passing import OVERFLOW
+from prism.result import CalibrationResult, EmulationResult, FoldResult, RankResult, Result
 from prism.scenario import STAGES, Scenario
 
 
@@ -27,6 +31,9 @@ class Captured(msgspec.Struct, kw_only=True):
     warnings: list[Warning] = []
     kept: Kept = EVERYTHING
     payloads: PayloadCount | None = None
+    fold: FoldResult | None = None
+    device: str | None = None
+    residency: ResidencyCount | None = None
 
     @classmethod
     def of(cls, result: Result, kept: Kept) -> Captured:
@@ -37,12 +44,16 @@ class Captured(msgspec.Struct, kw_only=True):
             warnings=list(result.warnings),
             kept=kept,
             payloads=result.payloads,
+            fold=result.fold,
+            device=result.device,
+            residency=result.residency,
         )
 
     def into(self, result: Result) -> None:
         """Write it into a result."""
         result.switches, result.ranks, result.payloads = self.switches, self.ranks, self.payloads
-        result.warnings = list(self.warnings)
+        result.warnings, result.fold, result.device = list(self.warnings), self.fold, self.device
+        result.residency = self.residency
 
 
 class Calibrated(msgspec.Struct, kw_only=True):
@@ -97,6 +108,7 @@ class Folder:
         self.flight = path / "flight"
         self.kineto = path / "kineto"
         self.chakra = path / "chakra"
+        self.slices = path / "slices.log"
         self._progress = path / "progress.json"
 
     def begin(self, resume: bool) -> None:
@@ -117,8 +129,13 @@ class Folder:
 
     def receive(self) -> None:
         """Make the folders that the ranks of a stage write into, where they are not there."""
-        for folder in (self.logs, self.payloads):
-            folder.mkdir(exist_ok=True)
+        with room_in(self.path):
+            for folder in (self.logs, self.payloads):
+                folder.mkdir(exist_ok=True)
+
+    def clear_overflow(self) -> None:
+        """Take away what a stage had no room for in memory."""
+        shutil.rmtree(self.payloads / OVERFLOW, ignore_errors=True)
 
     def clear_capture(self) -> None:
         """Take away what an unfinished capture left, and what came of it."""
@@ -128,7 +145,7 @@ class Folder:
             folder.mkdir(parents=True)
         for folder in (self.flight, self.kineto, self.chakra):
             shutil.rmtree(folder, ignore_errors=True)
-        for path in (self.graph, self.timeline, self.report, self.result):
+        for path in (self.graph, self.timeline, self.report, self.result, self.slices):
             path.unlink(missing_ok=True)
 
     def progress(self, digests: dict[str, str], kept: Kept) -> Progress:
@@ -143,9 +160,7 @@ class Folder:
 
     def save_progress(self, progress: Progress) -> None:
         """Note what is done; readers see the old file or the new one, never half of it."""
-        fresh = self._progress.with_suffix(".new")
-        fresh.write_bytes(msgspec.json.encode(progress))
-        fresh.replace(self._progress)
+        write_whole(self._progress, [msgspec.json.encode(progress)])
 
     def save_graph(self, graph: Graph, scenario: Scenario) -> None:
         """Write graph.prism."""
@@ -158,7 +173,9 @@ class Folder:
     def save_records(self, records: list[RankRecord]) -> None:
         """Write what each rank did and got."""
         for record in records:
-            (self.records / f"{record.rank}.msgpack").write_bytes(record.encode())
+            data = record.encode()
+            with room_in(self.path, len(data)):
+                (self.records / f"{record.rank}.msgpack").write_bytes(data)
 
     def load_record(self, rank: int) -> RankRecord:
         """Read what a rank did and got; raises ScenarioError naming the stage that makes it."""

@@ -7,10 +7,12 @@ from typing import Literal
 
 import msgspec
 
+from prism.atomic import write_whole
 from prism.core.diagnosis import Diagnosis, Warning
-from prism.core.events import PeakBreakdown
+from prism.core.events import Clocked, PeakBreakdown
 from prism.core.stage.kept import PayloadCount
 from prism.core.stage.ranks import Rank
+from prism.core.stage.residency import ResidencyCount
 
 Status = Literal["ok", "failed", "partial"]
 
@@ -51,6 +53,7 @@ class RankResult(msgspec.Struct, kw_only=True):
             cut=rank.cut,
             peak_bytes=rank.peak_bytes,
             peak_breakdown=rank.peak_breakdown,
+            reserved_bytes=rank.reserved_bytes,
             iterations=rank.iterations,
         )
 
@@ -61,6 +64,31 @@ class Spread(msgspec.Struct):
     p50: float
     p95: float
     p99: float
+
+
+class DeviceClocks(msgspec.Struct, kw_only=True):
+    """How the GPU of a rank ran before and after the rank was timed: MHz of its cores, watts, degrees Celsius.
+
+    throttled: why it ran slower than it could, at any time meanwhile.
+    """
+
+    rank: int
+    sm_mhz: list[int]
+    power_w: list[int]
+    temperature_c: list[int]
+    throttled: list[str] = []
+
+    @classmethod
+    def of(cls, seen: Clocked) -> DeviceClocks:
+        """What a rank told."""
+        states = (seen.before, seen.after)
+        return cls(
+            rank=seen.rank,
+            sm_mhz=[state.sm_mhz for state in states],
+            power_w=[state.power_w for state in states],
+            temperature_c=[state.temperature_c for state in states],
+            throttled=list(seen.throttled),
+        )
 
 
 class CalibrationResult(msgspec.Struct, kw_only=True):
@@ -75,6 +103,17 @@ class CalibrationResult(msgspec.Struct, kw_only=True):
     outliers: int
     spread: Spread | None
     difference: float | None
+    clocks: list[DeviceClocks] = []
+    """Of each rank that was timed on a GPU."""
+
+
+class FoldResult(msgspec.Struct, kw_only=True):
+    """Which ranks ran, and which of the others were compared with those that stand for them, and in what."""
+
+    ran: list[int]
+    verified: list[int] = []
+    compare: str | None = None
+    seed: int | None = None
 
 
 class StalledRank(msgspec.Struct, kw_only=True):
@@ -149,10 +188,15 @@ class Result(msgspec.Struct, kw_only=True):
     status: Status
     stages: dict[str, StageResult] = {}
     world_size: int
+    device: str | None = None
+    """The kind of device that ranks ran on: cpu or cuda."""
+
     nodes: int = 0
     ops: int = 0
     switches: int = 0
     payloads: PayloadCount | None = None
+    residency: ResidencyCount | None = None
+    fold: FoldResult | None = None
     calibration: CalibrationResult | None = None
     iteration_ns: list[int] | None = None
     iteration_ns_median: int | None = None
@@ -167,7 +211,7 @@ class Result(msgspec.Struct, kw_only=True):
 
     def save(self, path: Path) -> None:
         """Write the result as indented JSON."""
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n")
+        write_whole(path, [msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"])
 
     @classmethod
     def load(cls, path: Path) -> Result:

@@ -10,19 +10,28 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Self
 
+from prism.core.events import Clocked
 from prism.core.graph import Graph, Timeline
 from prism.core.stage.warnings import ATTACH
 from prism.core.stage.world import World
 from prism.crew import Crew
 from prism.driver import drive
 from prism.errors import ProgramError, RunError, ScenarioError
+from prism.exhaustion import Exhausted, room_in
 from prism.folder import Done, Folder, Progress, digests
+from prism.forecast import Forecast
+from prism.kinds import check_device, device_kind, told
+from prism.live.observer import Observer, Silent
 from prism.net.messages import Setup
-from prism.progress import Observer, Silent
 from prism.report.views import write_views
 from prism.result import Result, StageResult
 from prism.scenario import Scenario
 from prism.staging import kept, refuse_what_nothing_enforces
+
+
+def stage_digests(scenario: Scenario) -> dict[str, str]:
+    """What each stage depends on, here and now."""
+    return digests(scenario, f"{version('torch')} {device_kind(scenario)}")
 
 
 class Interrupted(Exception):
@@ -57,17 +66,23 @@ class Run:
         self._seen: tuple[Graph, Timeline] | None = None  # what the views are made of
         self._interrupted = asyncio.Event()
         self._said: set[str] = set()
+        self.clocks: dict[int, Clocked] = {}  # how the devices ran while ranks were timed
+        self._forecast = Forecast()
 
     async def __aenter__(self) -> Self:
         self.folder.begin(self._resume)
-        self._digests = digests(self.scenario, version("torch"))
+        self._digests = stage_digests(self.scenario)
         self._progress = self.folder.progress(self._digests, kept(self.scenario))
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, *_: object) -> None:
         if self._crew is not None and not self._keep_crew:
             await self._crew.__aexit__()
-        self._finish()
+        try:
+            self._finish()
+        except Exhausted:
+            if not isinstance(error, RunError):  # else what failed first is told
+                raise
 
     def interrupt(self) -> None:
         """End the run now; the stage that is under way raises Interrupted."""
@@ -116,11 +131,24 @@ class Run:
         return graph
 
     async def _drive(self, world: World, setup: Setup) -> None:
+        check_device(self.scenario)
         refuse_what_nothing_enforces(self.scenario)
+        self._tell_device(setup.device)
         self.folder.receive()
         crew = await self._assembled()
-        await self._unless_interrupted(crew.prepare(setup))
-        await drive(world, crew, self._interrupted, self._watch)
+        try:
+            await self._unless_interrupted(crew.prepare(setup))
+            await drive(world, crew, self._interrupted, self._watch)
+        finally:
+            await crew.dismiss()
+            self.folder.clear_overflow()
+
+    def _tell_device(self, kind: str) -> None:
+        """Say once what the ranks run on."""
+        text = told(self.scenario)
+        if text and self.result.device is None:
+            self._observer.say(text)
+        self.result.device = kind
 
     async def _assembled(self) -> Crew:
         if self._crew is None:
@@ -134,6 +162,8 @@ class Run:
             if warning.kind == ATTACH and warning.summary not in self._said:
                 self._said.add(warning.summary)
                 self._observer.say(warning.summary)
+        if text := self._forecast.told(world.admission):
+            self._observer.say(text)
         self._observer.watch(world)
 
     async def _unless_interrupted(self, work: Awaitable[object]) -> None:
@@ -153,6 +183,8 @@ class Run:
         """Raise what went wrong in a world that is over."""
         if world.interrupted:
             raise Interrupted
+        if world.refused:
+            raise RunError(world.refused)
         if world.broke:
             raise RunError(f"{world.broke}; its log in {self.folder.logs} has the traceback")
         if world.diagnosis is not None:
@@ -168,4 +200,5 @@ class Run:
         self.result.status = "failed" if "failed" in states else "partial" if "interrupted" in states else "ok"
         self.result.save(self.folder.result)
         if self._seen is not None or self.result.diagnosis is not None:
-            write_views(self.folder, self.result, self._seen, self.scenario)
+            with room_in(self.folder.path):
+                write_views(self.folder, self.result, self._seen, self.scenario)

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from prism.core.contribution import REDUCING
 from prism.core.diagnosis import Warning
+from prism.core.stage.admission import HostMemory
 from prism.core.stage.kept import Kept, PayloadCount
 from prism.errors import RunError
 from prism.folder import Folder
+from prism.gpu.cuda.residency_abi import library_path
+from prism.kinds import device_kind, gpus
 from prism.net.messages import Emulating, Misfortune, Program, Setup
+from prism.net.scratch import lies_in_memory
+from prism.result import DeviceClocks
 from prism.scenario import STAGES, Fault, Scenario
 
 
@@ -26,23 +31,54 @@ def stage_setup(scenario: Scenario, folder: Folder, stage: str, iterations: int)
             script=str(scenario.script.resolve()) if scenario.script else "",
             module=program.module or "",
             args=program.args,
-            env=program.env,
+            env=program.env if device_kind(scenario) == "cpu" else {**program.env, **preloaded(program.env)},
             preload=program.preload,
             marker=scenario.iteration.marker,
         ),
         world_size=scenario.world.size,
+        running=len(scenario.fold.shape.representatives) if scenario.fold is not None else scenario.world.size,
         ranks_per_node=scenario.world.ranks_per_node,
         semantics=scenario.semantics,
+        device=device_kind(scenario),
         present_as=scenario.devices.present_as or "",
         payloads=str(folder.payloads.resolve()),
         logs=str(folder.logs.resolve()),
         iterations=iterations,
         stage=stage,
         answered=stage == "calibrate",
+        folded=scenario.fold is not None,
         kept=kept(scenario),
         faults=tuple(_misfortune(fault) for fault in scenario.faults),
         memory=scenario.devices.memory or 0,
+        host_memory=(scenario.devices.host_memory or 0) if stage == "capture" else 0,
+        spill=spill_folder(scenario) if stage == "capture" else "",
     )
+
+
+def preloaded(environment: Mapping[str, str]) -> dict[str, str]:
+    """What lets the memory of ranks on a GPU be paged; nothing, where the library for it is not built."""
+    library = library_path()
+    others = environment.get("LD_PRELOAD", os.environ.get("LD_PRELOAD", ""))
+    return {} if library is None else {"LD_PRELOAD": f"{library}:{others}" if others else str(library)}
+
+
+def spill_folder(scenario: Scenario) -> str:
+    """The folder for what host memory cannot hold, "" for none; raises RunError where nothing can be spilled to it."""
+    if scenario.devices.spill is None:
+        return ""
+    folder = (scenario.base / scenario.devices.spill).resolve()
+    if not folder.is_dir():
+        raise RunError(f"$.devices.spill: {folder} is not there; make it, on a disk")
+    if lies_in_memory(folder):
+        raise RunError(f"$.devices.spill: {folder} lies in memory itself; name a folder on a disk")
+    return str(folder)
+
+
+def host_memory(scenario: Scenario) -> HostMemory:
+    """What the ranks of a capture may hold of the host's memory; on a GPU the bound is on copies of its memory."""
+    if device_kind(scenario) != "cpu":
+        return HostMemory(pages_spill=scenario.devices.spill is not None)
+    return HostMemory(bound=scenario.devices.host_memory or 0, spills=scenario.devices.spill is not None)
 
 
 def emulation_setup(scenario: Scenario, folder: Folder, room: Path, recorded: bool, attach: bool) -> Setup:
@@ -68,13 +104,16 @@ def with_sandbox(scenario: Scenario, sandbox: Sequence[int] | None) -> Scenario:
     return msgspec.structs.replace(scenario, emulate=emulate, stages=stages)
 
 
-def paced(scenario: Scenario, ranks: Sequence[int]) -> Scenario:
-    """The scenario with a slice in the sandbox, to be timed there; what the others put in does not matter."""
+def paced(scenario: Scenario, ranks: Sequence[int], iterations: int) -> Scenario:
+    """The scenario with a slice in the sandbox, to be timed there for as many iterations as in `fast`; 0 for all.
+
+    What the others put in does not matter.
+    """
     emulate = msgspec.structs.replace(
         scenario.emulate,
         sandbox=tuple(ranks),
         contribution="zeros",
-        iterations=scenario.calibrate.iterations,
+        iterations=iterations or None,
         program=None,
     )
     return msgspec.structs.replace(scenario, emulate=emulate)
@@ -100,7 +139,13 @@ def _misfortune(fault: Fault) -> Misfortune:
 
 def refuse_what_nothing_enforces(scenario: Scenario) -> None:
     """Raise RunError for a capacity that this installation cannot hold ranks to."""
-    if scenario.devices.memory is not None and importlib.util.find_spec("prism.gpu._allocator") is None:
+    if scenario.devices.host_memory is not None and importlib.util.find_spec("prism.gpu._spill") is None:
+        raise RunError(
+            "$.devices.host_memory: a bound needs the extension prism.gpu._spill, which is not built; build it with "
+            "`pip install --no-build-isolation -e .` and a C++20 compiler, or leave the bound null"
+        )
+    on_cpu = device_kind(scenario) == "cpu"  # on a GPU torch's own allocator holds them
+    if on_cpu and scenario.devices.memory is not None and importlib.util.find_spec("prism.gpu._allocator") is None:
         raise RunError(
             "$.devices.memory: a capacity needs the extension prism.gpu._allocator, which is not built; build it with "
             "`pip install --no-build-isolation -e .` and a C++20 compiler, or leave the capacity null"
@@ -116,13 +161,26 @@ def fault_changes(scenario: Scenario) -> dict[int, list[int]]:
     return changes
 
 
-def crowded(slices: Sequence[Sequence[int]]) -> list[Warning]:
-    """A warning if more ranks are timed at once than there are cores."""
-    most, cores = max(len(ranks) for ranks in slices), len(os.sched_getaffinity(0))
-    if most <= cores:
+def crowded(slices: Sequence[Sequence[int]], device: str = "cpu") -> list[Warning]:
+    """A warning if more ranks are timed at once than there are cores, or GPUs."""
+    most = max(len(ranks) for ranks in slices)
+    room, what, fix = len(os.sched_getaffinity(0)), "cores", "devices.slots"
+    if device == "cuda":
+        room, what, fix = gpus(), "GPUs", "calibrate.slice"
+    if most <= room:
         return []
-    text = f"{most} ranks were timed at once on {cores} cores, and slowed each other down; set devices.slots to {cores}"
+    text = f"{most} ranks were timed at once on {room} {what}, and slowed each other down; set {fix} to {room}"
     return [Warning(kind="crowded", summary=text)]
+
+
+def throttled(clocks: Sequence[DeviceClocks]) -> list[Warning]:
+    """A warning if GPUs slowed themselves down while ranks were timed: their durations are too long."""
+    slowed = [one for one in clocks if one.throttled]
+    if not slowed:
+        return []
+    reasons = ", ".join(sorted({reason for one in slowed for reason in one.throttled}))
+    text = f"the GPU ran slower than it can ({reasons}) while ranks were timed; cool it, or measure them again"
+    return [Warning(kind="throttled", summary=text, ranks=[one.rank for one in slowed])]
 
 
 def synthesised(count: PayloadCount | None, payloads: str) -> list[Warning]:

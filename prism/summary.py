@@ -11,7 +11,7 @@ from rich.table import Table
 from prism.core.diagnosis import Diagnosis
 from prism.folder import Folder
 from prism.report.units import percent, rank_ranges, size, time
-from prism.result import CalibrationResult, EmulationResult, RankResult, Result, WhatIfResult
+from prism.result import CalibrationResult, EmulationResult, FoldResult, RankResult, Result, WhatIfResult
 
 MOST_RANKS = 16
 """More ranks than this are told by the report only."""
@@ -27,6 +27,8 @@ def print_summary(result: Result, folder: Folder, console: Console) -> None:
     if result.diagnosis is not None:
         for line in diagnosis_lines(result.diagnosis):
             say(line)
+    if result.fold is not None and result.diagnosis is None:
+        say(f"  folded     {_fold(result.fold)}")
     if result.calibration is not None:
         say(f"  calibrated {_calibration(result.calibration, result.world_size)}")
     if result.iteration_ns_median is not None:
@@ -62,6 +64,15 @@ def diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:
         yield f"  last in common: {last.op}, operation {last.seq} of group {last.group}"
     if diagnosis.cycle:
         yield f"  cycle: ranks {rank_ranges(diagnosis.cycle)} wait for each other"
+
+
+def _fold(found: FoldResult) -> str:
+    """Who ran, and who was verified."""
+    ran = f"{len(found.ran):,} rank{'s' * (len(found.ran) > 1)} ran for all"
+    if not found.verified:
+        return f"{ran}; fold.verify runs some of the others, to see whether they do the same"
+    what = "and put in the same bytes" if found.compare == "payloads" else "bytes not compared"
+    return f"{ran}; {rank_ranges(found.verified)} (seed {found.seed}) did the same, {what}"
 
 
 def _calibration(found: CalibrationResult, world_size: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from prism import __version__
+from prism.atomic import write_whole
 from prism.core.graph import Graph, NodeKind, OpKind
 from prism.core.prismtrace import CorruptTrace, Trace, decode, encode
 from prism.errors import ScenarioError
@@ -29,15 +29,7 @@ def read(path: Path) -> Trace:
 
 def write(path: Path, graph: Graph, scenario: str = "") -> None:
     """Write a graph, with the digest of its scenario; the file appears whole, or stays as it was, even in a crash."""
-    part = path.with_name(path.name + ".part")
-    try:
-        with part.open("wb") as file:
-            file.writelines(encode(Trace(graph, tool=__version__, scenario=scenario)))
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    write_whole(path, encode(Trace(graph, tool=__version__, scenario=scenario)))
 
 
 def summary(trace: Trace) -> Iterator[str]:

@@ -1,8 +1,16 @@
-"""What holds for all tests: those marked `gpu` are skipped, with the reason, where there is no CUDA device."""
+"""What holds for all tests: nothing is timed, and those marked `gpu` are skipped where there is no CUDA device."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("prism", deadline=None)  # how long a case takes says how busy the machine is
+settings.load_profile("prism")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--kills", type=int, default=12, help="how many processes tests/test_kills.py kills")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

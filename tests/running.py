@@ -7,9 +7,10 @@ import atexit
 import contextlib
 import functools
 import json
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from prism.coordinator import Coordinator
 from prism.core.graph import Graph
@@ -17,6 +18,8 @@ from prism.crew import Crew
 from prism.errors import ProgramError
 from prism.result import Result
 from prism.scenario import Devices, Program, Scenario, World
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,11 @@ def emulate(given: Scenario, out: Path) -> Run:
     return _bench().emulate(given, out)
 
 
+def on_the_bench(work: Callable[[Crew], Awaitable[T]]) -> T:
+    """What the work gives that uses the bench's crew."""
+    return _bench().do(work)
+
+
 class Bench:
     """One crew for all captures of this process: importing torch for its ranks costs seconds, and is paid once."""
 
@@ -73,6 +81,14 @@ class Bench:
     def emulate(self, given: Scenario, out: Path) -> Run:
         """Take the scenario through all stages; a failure of the emulation is part of the answer."""
         return self._loop.run_until_complete(self._emulate(given, out))
+
+    def do(self, work: Callable[[Crew], Awaitable[T]]) -> T:
+        """Whatever is to be done with the crew."""
+
+        async def done() -> T:
+            return await work(self._crew)
+
+        return self._loop.run_until_complete(done())
 
     def close(self) -> None:
         """End the crew."""

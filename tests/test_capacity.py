@@ -45,7 +45,7 @@ def test_one_block_less_fails_the_one_rank_that_needs_it(tmp_path: Path) -> None
     assert [rank.rank for rank in found.ranks if rank.traceback] == [2]
     assert found.summary.startswith(
         "rank 2 raised torch.OutOfMemoryError: out of memory. Tried to allocate 1.00 KiB. The device has a total "
-        "capacity of 5.00 KiB of which 1.00 KiB is free and 4.00 KiB is in use. at holds_by_rank.py:9"
+        "capacity of 5.00 KiB of which 1.00 KiB is free and 4.00 KiB is in use. at holds_by_rank.py:10"
     )
 
 
@@ -53,12 +53,12 @@ def test_all_ranks_that_need_more_fail_at_the_same_line(tmp_path: Path) -> None:
     found = diagnosis(4096 + 511, tmp_path / "out")
     failed = [rank for rank in found.ranks if rank.traceback]
     assert sorted(rank.rank for rank in failed) == [0, 1, 2]
-    assert {rank.callsite for rank in failed} == {"holds_by_rank.py:9"}
+    assert {rank.callsite for rank in failed} == {"holds_by_rank.py:10"}
 
 
 def test_the_first_block_can_be_too_large(tmp_path: Path) -> None:
     found = diagnosis(4095, tmp_path / "out")
-    assert {rank.callsite for rank in found.ranks if rank.traceback} == {"holds_by_rank.py:8"}
+    assert {rank.callsite for rank in found.ranks if rank.traceback} == {"holds_by_rank.py:9"}
 
 
 def test_without_the_extension_a_capacity_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

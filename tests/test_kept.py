@@ -23,7 +23,7 @@ from tests.programs.reductions import COUNTS, SIZE, inputs
 from tests.running import Run, capture, predict, references, scenario
 
 HERE = Path(__file__).parent
-BIG = {"job_ddp": 1_000_000, "job_moe": 400_000, "job_pp": 500_000, "job_fsdp2": 3_000_000}
+BIG = {"job_ddp": 1_000_000, "job_moe": 400_000, "job_pp": 500_000, "job_fsdp2": 2_000_000}
 """Bytes that a run of four ranks and three iterations records at least, if all is kept."""
 
 

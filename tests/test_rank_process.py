@@ -7,6 +7,7 @@ from pathlib import Path
 
 from prism.core.stage.kept import EVERYTHING
 from prism.folder import Captured, Done, Folder, Progress
+from prism.gpu.zygote import NICENESS
 from prism.scenario import Calibrate, Network, Program
 from tests.running import capture, predict, scenario
 
@@ -58,3 +59,14 @@ def test_a_capture_that_begins_takes_back_what_the_last_one_told(tmp_path: Path)
     assert "capture" in folder.progress({"capture": "old"}, EVERYTHING).stages
     folder.clear_capture()
     assert folder.progress({"capture": "old"}, EVERYTHING).stages == {}
+
+
+def test_what_the_fork_server_made_is_none_of_a_ranks_business(tmp_path: Path) -> None:
+    run = capture(scenario(PROGRAMS / "tells_what_it_inherits.py", world=1), tmp_path / "out")
+    assert run.output[0].splitlines() == [
+        f"stands back {min(os.nice(0) + NICENESS, 19)}",
+        "collects True frozen True",
+        "finalizers 0 optimizer True",
+        "left",
+        "finalized",
+    ]

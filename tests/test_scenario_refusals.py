@@ -265,6 +265,46 @@ ADDED_AT_LINE_5 = [
         "what_if: [{name: a, network: {topology: {kind: two-tier, pods: [1, 3]}}}]",
         "5: $.what_if[0].network.topology.pods[1]: expected 1 to 1, the number of nodes, got 3",
     ),
+    (
+        "network: {algorithm: tree, topology: {kind: rail}}",
+        "5: $.network.algorithm: tree is not available yet with topology rail, choose ring",
+    ),
+    (
+        "network: {algorithm: auto}\nemulate: {contribution: prefolded}\nstages: [capture, calibrate, replay, emulate]",
+        "6: $.emulate.contribution: prefolded is not available yet with network.algorithm auto, choose left or exact",
+    ),
+    ("fold: {mesh: {dp: 4, tp: 4}, over: [dp]}", "5: $.fold.mesh: dp 4 x tp 4 has 16 ranks, expected world.size 8"),
+    ("fold: {mesh: {dp: 8, tp: 0}, over: [dp]}", "5: $.fold.mesh.tp: expected an integer of at least 1, got 0"),
+    (
+        "fold: {mesh: {dp: 4, tp: 2}, over: [dp, pp]}",
+        "5: $.fold.over[1]: the mesh has no dimension 'pp', choose from dp, tp",
+    ),
+    ("fold: {mesh: {dp: 4, tp: 2}, over: [dp, dp]}", "5: $.fold.over[1]: dp is listed twice, keep one"),
+    (
+        "fold: {mesh: {dp: 8}, over: []}",
+        "5: $.fold.over: expected a list of at least one [string, ...], got an empty list",
+    ),
+    (
+        "fold: {mesh: {dp: 4, tp: 2}, over: [dp], verify: 7}",
+        "5: $.fold.verify: only 6 ranks are folded, expected at most so many, got 7",
+    ),
+    (
+        "fold: {mesh: {dp: 8}, over: [dp], verify: 1}\ncapture: {payloads: control}",
+        "6: $.capture.payloads: ranks are verified with what was captured of others, and control keeps too little; "
+        "choose all, or leave fold.verify 0",
+    ),
+    (
+        "fold: {mesh: {dp: 4, tp: 2}, over: [dp]}\nemulate: {sandbox: [0, 3]}",
+        "6: $.emulate.sandbox[1]: rank 3 is folded and does not run, choose one that does, such as 1",
+    ),
+    (
+        "fold: {mesh: {dp: 4, tp: 2}, over: [dp]}\nfaults: [{rank: 4, at: {iteration: 1}, do: hang}]",
+        "6: $.faults[0].rank: rank 4 is folded and does not run, choose one that does, such as 0",
+    ),
+    (
+        "fold: {mesh: {dp: 4, tp: 2}, over: [dp]}\ncalibrate: {slice: [[0]]}",
+        "6: $.calibrate.slice: 1 of 2 ranks are in no slice, the first is 1; those that are folded need none",
+    ),
     ("stages: [capture, train]", "5: $.stages[1]: expected calibrate, capture, emulate or replay, got 'train'"),
     ("stages: []", "5: $.stages: expected at least one stage, choose from capture, calibrate, replay, emulate"),
     (
@@ -308,10 +348,10 @@ ADDED_AT_LINE_5 = [
 ]
 
 NOT_AVAILABLE = [
-    ("fold={mesh: {dp: 8}, over: [dp]}", "$.fold: not available yet, leave it null"),
-    ("devices.kind=cuda", "$.devices.kind: cuda is not available yet, choose from auto, cpu"),
-    ("devices.host_memory=16GiB", "$.devices.host_memory: not available yet, leave it null"),
-    ("devices.spill=/tmp", "$.devices.spill: not available yet, leave it null"),
+    (
+        "devices.spill=/tmp",
+        "$.devices.spill: nothing is spilled without a bound on what may stay in memory, set devices.host_memory",
+    ),
     ("emulate.prune=false", "$.emulate.prune: False is not available yet, choose from True"),
     ("launcher.kind=ray", "$.launcher.kind: ray is not available yet, choose from local"),
     (
@@ -379,7 +419,7 @@ def test_a_bad_override(directory: Path, override: str, line: str) -> None:
     assert refusal(file, override).startswith(line)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(added=st.text("{}[]:,-&*!|>'\"\\ \n#%@`~?<=xU01\t\0", max_size=30))
 def test_any_text_is_a_scenario_or_one_line(directory: Path, added: str) -> None:
     file = directory / "job.yaml"

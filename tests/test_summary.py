@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from prism.folder import Folder
-from prism.result import CalibrationResult, Result, Spread, StalledRank, WhatIfResult
+from prism.result import CalibrationResult, FoldResult, Result, Spread, StalledRank, WhatIfResult
 from prism.summary import print_summary
 
 
@@ -43,6 +43,24 @@ def test_calibration_says_how_much_was_measured_and_how_sure_it_is(
     whole = {"measured_ranks": list(range(64)), "segments": 2944, "samples": 6 * 2944, "outliers": 0}
     calibration = CalibrationResult(**{**whole, "spread": None, "difference": None, **found})
     assert f"  {line}\n" in printed(tmp_path, calibration=calibration)
+
+
+@pytest.mark.parametrize(
+    ("found", "line"),
+    [
+        ({}, "folded     2 ranks ran for all; fold.verify runs some of the others, to see whether they do the same"),
+        (
+            {"verified": [7, 9], "compare": "payloads", "seed": 3},
+            "folded     2 ranks ran for all; 7, 9 (seed 3) did the same, and put in the same bytes",
+        ),
+        (
+            {"verified": [9], "compare": "steps", "seed": 0},
+            "folded     2 ranks ran for all; 9 (seed 0) did the same, bytes not compared",
+        ),
+    ],
+)
+def test_a_folded_world_says_who_ran(found: dict[str, Any], line: str, tmp_path: Path) -> None:
+    assert f"  {line}\n" in printed(tmp_path, fold=FoldResult(ran=[0, 1], **found))
 
 
 def test_without_a_calibration_it_says_nothing_of_it(tmp_path: Path) -> None:

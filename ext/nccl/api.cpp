@@ -22,7 +22,13 @@ Contribution contribution_of(const pruned_contribution& contribution) {
   return {.mode = static_cast<Mode>(contribution.mode),
           .head = static_cast<const std::byte*>(contribution.head),
           .tail = static_cast<const std::byte*>(contribution.tail),
-          .final = static_cast<const std::byte*>(contribution.final)};
+          .final = static_cast<const std::byte*>(contribution.final),
+          .branches = {
+              static_cast<const std::byte*>(contribution.branches[0]),
+              static_cast<const std::byte*>(contribution.branches[1]),
+              static_cast<const std::byte*>(contribution.branches[2]),
+              static_cast<const std::byte*>(contribution.branches[3]),
+          }};
 }
 
 template <std::derived_from<Endpoint> E>
@@ -54,6 +60,10 @@ pruned_handle* pruned_open_peers(const pruned_membership* membership) {
   return opened([&] { return std::make_unique<PeersEndpoint>(membership_of(*membership)); });
 }
 
+pruned_handle* pruned_open_branches(const pruned_membership* membership) {
+  return opened([&] { return std::make_unique<BranchesEndpoint>(membership_of(*membership)); });
+}
+
 pruned_handle* pruned_open_pipe(const char* directory, const char* name) {
   return opened([&] { return std::make_unique<PipeEndpoint>(directory, name); });
 }
@@ -72,6 +82,14 @@ int pruned_start_arc(pruned_handle* handle, const pruned_op* op, const pruned_co
                      const pruned_pace* pace) {
   return guarded([&] {
     as<ArcEndpoint>(handle).start(op_of(*op), contribution_of(*contribution), times_if_any(pace));
+    return PRUNED_DONE;
+  });
+}
+
+int pruned_start_branches(pruned_handle* handle, const pruned_op* op, const pruned_contribution* contribution,
+                          const pruned_pace* pace) {
+  return guarded([&] {
+    as<BranchesEndpoint>(handle).start(op_of(*op), contribution_of(*contribution), times_if_any(pace));
     return PRUNED_DONE;
   });
 }

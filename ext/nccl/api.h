@@ -1,4 +1,4 @@
-/* The engine's C interface; prism/gpu/pruned.py is its Python side and says what everything means.
+/* The engine's C interface; prism/gpu/pruned/__init__.py is its Python side and says what everything means.
  *
  * Functions return a status, openers a handle that is null if they fail; pruned_error() then says why. A handle is used
  * by one thread at a time. pruned_wait() goes on with what was started on a handle; it returns PRUNED_PENDING after
@@ -35,10 +35,12 @@ typedef struct {
   int32_t rank;
   const int32_t* sandbox;
   int32_t sandbox_size;
+  const int32_t* nodes; /* of each member, for trees; null: each member is a node of its own */
 } pruned_membership;
 
 typedef struct {
   int32_t kind, dtype, reduce, root, size;
+  int32_t tree; /* along two trees, not a ring */
   int32_t has_sends, has_receives; /* whether there is an entry for each member in `sends`, `receives` */
   int64_t count;
   const int64_t* sends;
@@ -50,6 +52,7 @@ typedef struct {
   const void* head;
   const void* tail;
   const void* final;
+  const void* branches[4]; /* for trees, by slot */
 } pruned_contribution;
 
 typedef struct {
@@ -70,11 +73,16 @@ typedef struct {
   int64_t delayed, adders, total, complete, owner, first, last;
 } pruned_arc_step;
 
+typedef struct {
+  int64_t tree, top, above, slot, carries, members, below;
+} pruned_branch;
+
 PRUNED_API const char* pruned_error(void);
 
 PRUNED_API pruned_handle* pruned_open_member(const pruned_membership* membership, int32_t replicas);
 PRUNED_API pruned_handle* pruned_open_arc(const pruned_membership* membership);
 PRUNED_API pruned_handle* pruned_open_peers(const pruned_membership* membership);
+PRUNED_API pruned_handle* pruned_open_branches(const pruned_membership* membership);
 PRUNED_API pruned_handle* pruned_open_pipe(const char* directory, const char* name);
 PRUNED_API void pruned_close(pruned_handle* handle);
 
@@ -82,6 +90,8 @@ PRUNED_API int pruned_start_member(pruned_handle* handle, const pruned_op* op, c
 /* `pace` may be null here and below: then nothing is paced. */
 PRUNED_API int pruned_start_arc(pruned_handle* handle, const pruned_op* op, const pruned_contribution* contribution,
                                 const pruned_pace* pace);
+PRUNED_API int pruned_start_branches(pruned_handle* handle, const pruned_op* op,
+                                     const pruned_contribution* contribution, const pruned_pace* pace);
 PRUNED_API int pruned_start_peers(pruned_handle* handle, const pruned_op* op, const void* data,
                                   const pruned_pace* pace);
 PRUNED_API int pruned_start_send(pruned_handle* handle, const void* data, int64_t bytes, int64_t start,
@@ -90,11 +100,13 @@ PRUNED_API int pruned_start_receive(pruned_handle* handle, void* data, int64_t b
 PRUNED_API int pruned_wait(pruned_handle* handle, pruned_moved* moved);
 
 /* One side of a bridge (bridge.h) over a connected socket, which it closes. Parties are 'm' (member), 'a' (the arc
- * after) or 'p' (peers), and a rank; a pipe has none. A turn is PRUNED_DONE if the other side has ended the stream. */
+ * after), 'p' (peers) or 'b' (branches), and a rank; a pipe has none. An edge of a tree is the one above `child`. A
+ * turn is PRUNED_DONE if the other side has ended the stream. */
 typedef struct {
   const char* name; /* of the group, or of the pipe */
   int32_t is_pipe;
   int32_t from_role, from_rank, to_role, to_rank;
+  int32_t is_edge, tree, child, up;
 } pruned_link;
 
 typedef struct pruned_bridge pruned_bridge;
@@ -109,6 +121,8 @@ PRUNED_API int pruned_abort(const char* directory);
 /* Plans, for looking at. `steps` null asks for their number only; it returns it, or -1. */
 PRUNED_API int64_t pruned_member_plan(const pruned_op* op, int32_t rank, pruned_member_step* steps);
 PRUNED_API int64_t pruned_arc_plan(const pruned_op* op, const pruned_membership* membership, pruned_arc_step* steps);
+/* The branches that a member keeps. */
+PRUNED_API int64_t pruned_branches(const pruned_membership* membership, pruned_branch* rows);
 /* When b has each send of the arc, given when a's sends were handed over: as many entries as the arc has sends. */
 PRUNED_API int pruned_release_times(const pruned_op* op, const pruned_membership* membership, const pruned_pace* pace,
                                     const int64_t* arrivals, int64_t arrivals_size, int64_t* times);

@@ -17,7 +17,9 @@ Link link_of(const pruned_link& link) {
   if (link.is_pipe != 0) {
     return pipe_link(link.name);
   }
-  return group_link(link.name, party(link.from_role, link.from_rank), party(link.to_role, link.to_rank));
+  const Party from = party(link.from_role, link.from_rank), to = party(link.to_role, link.to_rank);
+  return link.is_edge != 0 ? edge_link(link.name, from, to, link.tree, link.child, link.up != 0)
+                           : group_link(link.name, from, to);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "arc_plan.h"
 #include "guard.h"
 #include "pace.h"
+#include "virtual_branches.h"
 
 namespace {
 
@@ -48,6 +49,23 @@ std::int64_t pruned_arc_plan(const pruned_op* op, const pruned_membership* membe
                   step.owner,   step.extent.first, step.extent.last};
     }
     count = plan.sends();
+    return PRUNED_DONE;
+  });
+  return count;
+}
+
+std::int64_t pruned_branches(const pruned_membership* membership, pruned_branch* rows) {
+  std::int64_t count = -1;
+  guarded([&] {
+    const Membership members = membership_of(*membership);
+    const TreeShape shape(members.size, members.nodes);
+    const std::vector<Branch> branches = branches_of(shape, members.sandbox, members.rank);
+    for (std::size_t i = 0; rows != nullptr && i < branches.size(); ++i) {
+      const Branch& branch = branches[i];
+      rows[i] = {branch.tree, branch.top, branch.above, branch.slot, branch.carries ? 1 : 0, std::ssize(branch.members),
+                 std::ssize(branch.below)};
+    }
+    count = std::ssize(branches);
     return PRUNED_DONE;
   });
   return count;

@@ -13,6 +13,9 @@
 
 namespace pruned {
 
+/// What is reduced goes through two or three loops, so it goes in blocks that stay in the first-level cache.
+constexpr std::size_t kBlockBytes = 16 * 1024;
+
 /// The functions for one type and reduction. Counts are in elements; an output is an input, or does not overlap it.
 struct Arithmetic {
   /// out = total (+) next, the order in which a ring adds.

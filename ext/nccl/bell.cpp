@@ -34,6 +34,11 @@ constexpr std::int64_t kPatience = 100 * kMicrosecond;
 // but somebody who computes; so is who keeps it for longer than a party needs for a slot.
 constexpr std::int64_t kAnswer = 200 * kMicrosecond;
 constexpr std::int64_t kSlot = 500 * kMicrosecond;
+// So many rings are put off at most: then a FIFO is full, or all of it free.
+constexpr int kPutOff = 8;
+
+thread_local Wakes* wakes = nullptr;
+
 // So long the core is not offered again, as it would come back a time slice later, and nobody stays awake.
 constexpr std::int64_t kCrowded = 100 * kMillisecond;
 
@@ -41,12 +46,43 @@ constexpr std::int64_t kCrowded = 100 * kMillisecond;
 
 Bell::Bell(Directory& directory, const std::string& name) : mapping_(directory.open(name, sizeof(Words))) {}
 
-void Bell::ring() {
+void Bell::ring(bool hurry) {
   Words& words = this->words();
   words.rings.fetch_add(1, std::memory_order_seq_cst);
   // Whoever notes its sleep after this load has its count compared in the kernel, and finds the ring.
-  if (words.sleepers.load(std::memory_order_seq_cst) != 0) {
-    futex(words.rings, FUTEX_WAKE, INT_MAX, nullptr);
+  if (words.sleepers.load(std::memory_order_seq_cst) == 0) {
+    return;
+  }
+  if (hurry || wakes == nullptr) {
+    wake();
+  } else {
+    wakes->owe(*this);
+  }
+}
+
+void Bell::wake() { futex(words().rings, FUTEX_WAKE, INT_MAX, nullptr); }
+
+Wakes::Wakes() { wakes = this; }
+
+Wakes::~Wakes() {
+  settle();
+  wakes = nullptr;
+}
+
+void Wakes::settle() {
+  for (const Owed& owed : owed_) {
+    owed.bell->wake();
+  }
+  owed_.clear();
+}
+
+void Wakes::owe(Bell& bell) {
+  const auto place = std::ranges::find(owed_, &bell, &Owed::bell);
+  if (place == owed_.end()) {
+    owed_.push_back({&bell, 1});
+  } else if (++place->rings == kPutOff) {
+    bell.wake();
+    owed_.erase(place);
   }
 }
 

@@ -9,17 +9,45 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "clock.h"
 #include "directory.h"
 
 namespace pruned {
 
+class Bell;
+
+/// While it lives, this thread puts off waking those who sleep: one wake is enough for several rings, and they find
+/// more to do. Who owes wakes must not wait.
+class Wakes {
+ public:
+  Wakes();
+  ~Wakes();
+  Wakes(const Wakes&) = delete;
+  Wakes& operator=(const Wakes&) = delete;
+
+  /// Wakes all that were put off.
+  void settle();
+
+ private:
+  friend class Bell;
+  struct Owed {
+    Bell* bell;
+    int rings;
+  };
+
+  void owe(Bell& bell);
+
+  std::vector<Owed> owed_;
+};
+
 class Bell {
  public:
   Bell(Directory& directory, const std::string& name);
 
-  void ring();
+  /// Whoever sleeps is woken; not at once if there is no hurry and the thread's wakes are put off.
+  void ring(bool hurry = true);
   std::uint32_t rings() const { return words().rings.load(std::memory_order_acquire); }
 
   /// Waits for a ring after `seen` until `deadline` (clock.h), awake at first; false if a signal ended the wait.
@@ -34,6 +62,8 @@ class Bell {
   };
   static_assert(std::atomic<std::uint32_t>::is_always_lock_free && sizeof(std::atomic<std::uint32_t>) == 4);
 
+  friend class Wakes;
+  void wake();
   bool sleep(std::uint32_t seen, std::int64_t duration);
 
   Words& words() const { return *reinterpret_cast<Words*>(mapping_->data()); }

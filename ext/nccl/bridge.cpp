@@ -17,6 +17,10 @@ Link group_link(const std::string& group, Party from, Party to) {
   return {fifo_name(group, from, to), bell_name(group, from), bell_name(group, to)};
 }
 
+Link edge_link(const std::string& group, Party from, Party to, int tree, int child, bool up) {
+  return {tree_fifo_name(group, tree, child, up), bell_name(group, from), bell_name(group, to)};
+}
+
 Link pipe_link(const std::string& pipe) {
   return {pipe_name(pipe), pipe_bell_name(pipe, true), pipe_bell_name(pipe, false)};
 }

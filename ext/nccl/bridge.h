@@ -26,6 +26,8 @@ struct Link {
 };
 
 Link group_link(const std::string& group, Party from, Party to);
+/// Of the edge above a member of a tree.
+Link edge_link(const std::string& group, Party from, Party to, int tree, int child, bool up);
 Link pipe_link(const std::string& pipe);
 
 /// A connected stream socket, closed with the object.

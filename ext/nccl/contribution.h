@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -14,7 +15,8 @@ namespace pruned {
 
 enum class Mode : std::int32_t {
   kExact,      // head: running totals just before b; final: the result. What comes in is dropped
-  kLeft,       // head: the fold of all virtual members, carried by the arc's last member; null in the other arcs
+  kLeft,       // head: the fold of all virtual members, carried by the arc's last member; null in the other arcs. In
+               // trees one branch of each carries it
   kPrefolded,  // head, tail: what the arc's members add, folded, to chunks that begin in it and to those that come in
   kReplicas,   // each virtual member has the input of a, which publishes it
 };
@@ -24,6 +26,9 @@ struct Contribution {
   const std::byte* head = nullptr;
   const std::byte* tail = nullptr;
   const std::byte* final = nullptr;
+  /// In trees, by slot (branch.h): what each branch's members add, folded (prefolded), or what it sends up (exact;
+  /// null: the result in its place). `tail` is for rings alone.
+  std::array<const std::byte*, 4> branches = {};
 };
 
 /// Where the first operand of a send comes from, and what is added to it.

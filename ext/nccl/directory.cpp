@@ -73,11 +73,18 @@ std::string fifo_name(std::string_view group, Party from, Party to) {
   return "group." + encoded(group) + "." + text(from) + "-" + text(to);
 }
 
-std::string input_name(std::string_view group, int rank) {
-  return "group." + encoded(group) + ".input" + std::to_string(rank);
+std::string tree_fifo_name(std::string_view group, int tree, int child, bool up) {
+  const std::string edge = std::to_string(tree) + "." + std::to_string(child);
+  return "group." + encoded(group) + ".tree" + edge + (up ? "up" : "down");
 }
 
-std::string input_fifo_name(std::string_view group, int rank) { return input_name(group, rank) + ".told"; }
+std::string input_name(std::string_view group, int rank, bool tree) {
+  return "group." + encoded(group) + (tree ? ".treeinput" : ".input") + std::to_string(rank);
+}
+
+std::string input_fifo_name(std::string_view group, int rank, bool tree) {
+  return input_name(group, rank, tree) + ".told";
+}
 
 std::string pipe_name(std::string_view pipe) { return "pipe." + encoded(pipe); }
 

@@ -13,9 +13,9 @@
 
 namespace pruned {
 
-/// Who sends, receives and waits: the member of this rank, the arc after it, or its virtual peers.
+/// Who sends, receives and waits: the member of this rank, the arc after it, its virtual peers, or its branches.
 struct Party {
-  enum class Role : char { kMember = 'm', kArc = 'a', kPeers = 'p' };
+  enum class Role : char { kMember = 'm', kArc = 'a', kPeers = 'p', kBranches = 'b' };
   Role role;
   int rank;
 };
@@ -41,8 +41,11 @@ class Directory {
 // The names of all files; a group's or a pipe's own name may have any characters.
 std::string bell_name(std::string_view group, Party party);
 std::string fifo_name(std::string_view group, Party from, Party to);
-std::string input_name(std::string_view group, int rank);
-std::string input_fifo_name(std::string_view group, int rank);
+/// Of the edge above a member in a tree, up or down.
+std::string tree_fifo_name(std::string_view group, int tree, int child, bool up);
+/// What a member publishes for the arc after it, or for its branches in trees.
+std::string input_name(std::string_view group, int rank, bool tree);
+std::string input_fifo_name(std::string_view group, int rank, bool tree);
 std::string pipe_name(std::string_view pipe);
 std::string pipe_bell_name(std::string_view pipe, bool sender);
 

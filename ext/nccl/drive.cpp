@@ -9,7 +9,8 @@ namespace {
 constexpr std::int64_t kWakeLatency = 200 * kMicrosecond;
 
 /// Waits for a ring, or the activity's own time; false if a signal ended the wait.
-bool wait(const Activity& activity, Bell& bell, std::uint32_t seen, std::int64_t end) {
+bool wait(const Activity& activity, Bell& bell, std::uint32_t seen, std::int64_t end, Wakes& wakes) {
+  wakes.settle();
   const std::int64_t due = std::min(activity.due(), end);
   if (!bell.wait(seen, due - kWakeLatency)) {
     return false;
@@ -22,6 +23,7 @@ bool wait(const Activity& activity, Bell& bell, std::uint32_t seen, std::int64_t
 
 bool drive(Activity& activity, Bell& bell, const Directory& directory) {
   const std::int64_t end = now() + kTurn;
+  Wakes wakes;
   while (true) {
     directory.check();
     const std::uint32_t seen = bell.rings();
@@ -29,7 +31,7 @@ bool drive(Activity& activity, Bell& bell, const Directory& directory) {
     if (activity.done()) {
       return true;
     }
-    if (!moved && !wait(activity, bell, seen, end)) {
+    if (!moved && !wait(activity, bell, seen, end, wakes)) {
       return false;
     }
     if (now() >= end) {

@@ -13,10 +13,6 @@
 namespace pruned {
 namespace {
 
-std::shared_ptr<Bell> party_bell(Directory& directory, const std::string& group, Party party) {
-  return std::make_shared<Bell>(directory, bell_name(group, party));
-}
-
 std::shared_ptr<Bell> pipe_bell(Directory& directory, const std::string& pipe, bool sender) {
   return std::make_shared<Bell>(directory, pipe_bell_name(pipe, sender));
 }
@@ -56,25 +52,38 @@ void GroupEndpoint::check(const Op& op) const {
 }
 
 MemberEndpoint::MemberEndpoint(const Membership& membership, bool replicas)
-    : GroupEndpoint(membership, Party::Role::kMember) {
-  if (replicas && ports_.right_of(membership.rank).role == Party::Role::kArc) {
-    const std::string name = input_fifo_name(membership.group, membership.rank);
-    told_.emplace(ports_.directory(), name,
-                  party_bell(ports_.directory(), membership.group, {Party::Role::kArc, membership.rank}));
+    : GroupEndpoint(membership, Party::Role::kMember), replicas_(replicas), nodes_(membership.nodes) {}
+
+Outlet* MemberEndpoint::told(const Op& op) {
+  const int rank = ports_.self().rank;
+  const bool pruned = static_cast<int>(ports_.sandbox().size()) < ports_.size();
+  const bool wanted = op.tree ? pruned : ports_.right_of(rank).role == Party::Role::kArc;
+  if (!replicas_ || !wanted || !is_published(op.kind) || published_bytes(op, rank) == 0) {
+    return nullptr;
   }
+  return &ports_.outlet(input_fifo_name(ports_.group(), rank, op.tree),
+                        {op.tree ? Party::Role::kBranches : Party::Role::kArc, rank});
+}
+
+const std::array<TreePlace, kTrees>& MemberEndpoint::places() {
+  if (!places_.has_value()) {
+    places_ = places_of(TreeShape(ports_.size(), nodes_), ports_);
+  }
+  return *places_;
 }
 
 void MemberEndpoint::start(const Op& op, const Buffers& buffers) {
   check(op);
   const int rank = ports_.self().rank;
   check_buffers(op, rank, buffers);
-  const std::size_t bytes = published_bytes(op, rank);
-  if (!told_.has_value() || !is_published(op.kind) || bytes == 0) {
+  Outlet* told = this->told(op);
+  if (told == nullptr) {
     begin(collective(op, buffers));
     return;
   }
-  auto file = ports_.directory().open(input_name(ports_.group(), rank), bytes);
-  begin(std::make_unique<PublishingMember>(buffers.input, bytes, std::move(file), *told_,
+  const std::size_t bytes = published_bytes(op, rank);
+  auto file = ports_.directory().open(input_name(ports_.group(), rank, op.tree), bytes);
+  begin(std::make_unique<PublishingMember>(buffers.input, bytes, std::move(file), *told,
                                            [this, op, buffers] { return collective(op, buffers); }));
 }
 
@@ -85,6 +94,9 @@ std::unique_ptr<Activity> MemberEndpoint::collective(const Op& op, const Buffers
   }
   if (is_pairwise(op.kind)) {
     return std::make_unique<PairwiseMember>(op, buffers, ports_);
+  }
+  if (op.tree) {
+    return std::make_unique<TreeMember>(op, Sizes{}, buffers, places());
   }
   return std::make_unique<RingMember>(op, Sizes{}, rank, buffers, ports_.from(ports_.left_of(rank)),
                                       ports_.to(ports_.right_of(rank)));
@@ -98,6 +110,9 @@ void ArcEndpoint::start(const Op& op, const Contribution& contribution, std::opt
   if (is_pairwise(op.kind)) {
     throw std::invalid_argument("an arc has no part in operations in pairs: those are the peers'");
   }
+  if (op.tree) {
+    throw std::invalid_argument("an arc has no part in trees: those are the branches'");
+  }
   if (op.kind == Kind::kBarrier) {
     begin(std::make_unique<BarrierArc>(arc_, times, ports_));
     return;
@@ -105,7 +120,7 @@ void ArcEndpoint::start(const Op& op, const Contribution& contribution, std::opt
   const std::size_t bytes = published_bytes(op, arc_.after);
   const bool replicas = contribution.mode == Mode::kReplicas && bytes > 0;
   auto follow = [this, op, contribution, times, bytes, replicas]() -> std::unique_ptr<Activity> {
-    auto file = replicas ? ports_.directory().open(input_name(ports_.group(), arc_.after), bytes) : nullptr;
+    auto file = replicas ? ports_.directory().open(input_name(ports_.group(), arc_.after, false), bytes) : nullptr;
     return std::make_unique<VirtualArc>(op, Sizes{}, arc_, contribution, times, std::move(file),
                                         ports_.from({Party::Role::kMember, arc_.after}),
                                         ports_.to({Party::Role::kMember, arc_.before()}), pool_);
@@ -114,11 +129,9 @@ void ArcEndpoint::start(const Op& op, const Contribution& contribution, std::opt
     begin(follow());
     return;
   }
-  if (!told_.has_value()) {
-    told_.emplace(ports_.directory(), input_fifo_name(ports_.group(), arc_.after),
-                  party_bell(ports_.directory(), ports_.group(), {Party::Role::kMember, arc_.after}));
-  }
-  begin(std::make_unique<ReplicatingArc>(*told_, std::move(follow)));
+  Inlet& told =
+      ports_.inlet(input_fifo_name(ports_.group(), arc_.after, false), {Party::Role::kMember, arc_.after});
+  begin(std::make_unique<ReplicatingArc>(told, std::move(follow)));
 }
 
 void PeersEndpoint::start(const Op& op, const std::byte* data, std::optional<Times> times) {
@@ -127,6 +140,32 @@ void PeersEndpoint::start(const Op& op, const std::byte* data, std::optional<Tim
     throw std::invalid_argument("peers have a part in gather, scatter and all_to_all only");
   }
   begin(std::make_unique<Peers>(op, data, std::move(times), ports_));
+}
+
+BranchesEndpoint::BranchesEndpoint(const Membership& membership)
+    : GroupEndpoint(membership, Party::Role::kBranches),
+      shape_(membership.size, membership.nodes),
+      branches_(branches_of(shape_, ports_.sandbox(), membership.rank)) {}
+
+void BranchesEndpoint::start(const Op& op, const Contribution& contribution, const std::optional<Times>& times) {
+  check(op);
+  if (!op.tree) {
+    throw std::invalid_argument("branches have a part in operations along trees only");
+  }
+  const int rank = ports_.self().rank;
+  const std::size_t bytes = published_bytes(op, rank);
+  const bool replicas = contribution.mode == Mode::kReplicas && bytes > 0;
+  auto follow = [this, op, contribution, times, bytes, replicas, rank]() -> std::unique_ptr<Activity> {
+    auto file = replicas ? ports_.directory().open(input_name(ports_.group(), rank, true), bytes) : nullptr;
+    return std::make_unique<VirtualBranches>(branches_, op, Sizes{}, shape_, contribution, times, std::move(file),
+                                             ports_, pool_);
+  };
+  if (!replicas) {
+    begin(follow());
+    return;
+  }
+  Inlet& told = ports_.inlet(input_fifo_name(ports_.group(), rank, true), {Party::Role::kMember, rank});
+  begin(std::make_unique<ReplicatingArc>(told, std::move(follow)));
 }
 
 PipeEndpoint::PipeEndpoint(const std::string& directory, std::string name)

@@ -13,6 +13,8 @@
 #include "pool.h"
 #include "ports.h"
 #include "ring_member.h"
+#include "tree_member.h"
+#include "virtual_branches.h"
 
 namespace pruned {
 
@@ -43,7 +45,8 @@ struct Membership {
   std::string group;
   int size;
   std::vector<int> sandbox;
-  int rank;  // a sandbox member: the party itself, the one before an arc, or the partner of the peers
+  std::vector<int> nodes;  // of each member, for trees; empty: each member is a node of its own
+  int rank;                // a sandbox member: the party itself, the one before an arc, or the partner of the peers
 };
 
 class GroupEndpoint : public Endpoint {
@@ -69,8 +72,13 @@ class MemberEndpoint final : public GroupEndpoint {
 
  private:
   std::unique_ptr<Activity> collective(const Op& op, const Buffers& buffers);
+  /// Where a published input is told of in such an operation; null if nobody wants it.
+  Outlet* told(const Op& op);
+  const std::array<TreePlace, kTrees>& places();
 
-  std::optional<Outlet> told_;  // set if there is an arc to publish to
+  bool replicas_;
+  std::vector<int> nodes_;
+  std::optional<std::array<TreePlace, kTrees>> places_;
 };
 
 /// The virtual members after a sandbox member.
@@ -83,7 +91,6 @@ class ArcEndpoint final : public GroupEndpoint {
  private:
   Arc arc_;
   Pool pool_;
-  std::optional<Inlet> told_;
 };
 
 /// The virtual members as partners of one sandbox member.
@@ -92,6 +99,19 @@ class PeersEndpoint final : public GroupEndpoint {
   explicit PeersEndpoint(const Membership& membership) : GroupEndpoint(membership, Party::Role::kPeers) {}
 
   void start(const Op& op, const std::byte* data, std::optional<Times> times);
+};
+
+/// The virtual members in the branches that a sandbox member keeps.
+class BranchesEndpoint final : public GroupEndpoint {
+ public:
+  explicit BranchesEndpoint(const Membership& membership);
+
+  void start(const Op& op, const Contribution& contribution, const std::optional<Times>& times);
+
+ private:
+  TreeShape shape_;
+  std::vector<Branch> branches_;
+  Pool pool_;
 };
 
 /// One end of a pipe; which one, its first use says.

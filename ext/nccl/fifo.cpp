@@ -32,6 +32,8 @@ namespace {
 
 constexpr std::size_t kDataOffset = 4096;
 constexpr std::size_t kFileBytes = kDataOffset + kSlots * kSlotBytes;
+// What takes less time than waking somebody for it.
+constexpr std::size_t kSmallSlice = 16 * 1024;
 static_assert(sizeof(FifoHeader) <= kDataOffset);
 
 std::byte* slot_data(const Mapping& mapping, std::uint32_t index) {
@@ -64,7 +66,7 @@ std::span<std::byte> Outlet::slot() const { return {slot_data(*mapping_, publish
 void Outlet::publish(std::size_t bytes, std::uint32_t tag) {
   header().stamps[published_ % kSlots] = {.bytes = static_cast<std::uint32_t>(bytes), .tag = tag, .at = now()};
   header().published.store(++published_, std::memory_order_release);
-  receiver_->ring();
+  receiver_->ring(bytes > kSmallSlice);
 }
 
 void Outlet::verify() const {
@@ -100,8 +102,9 @@ Slice Inlet::front(std::size_t bytes, std::uint32_t tag) const {
 }
 
 void Inlet::release() {
+  const bool hurry = header().stamps[released_ % kSlots].bytes > kSmallSlice;
   header().released.store(++released_, std::memory_order_release);
-  sender_->ring();
+  sender_->ring(hurry);
 }
 
 void Inlet::verify() const {

@@ -42,6 +42,7 @@ Op op_of(const pruned_op& op) {
   return {.kind = static_cast<Kind>(op.kind),
           .dtype = static_cast<Dtype>(op.dtype),
           .reduce = static_cast<Reduce>(op.reduce),
+          .tree = op.tree != 0,
           .root = op.root,
           .size = op.size,
           .count = op.count,
@@ -54,6 +55,9 @@ Membership membership_of(const pruned_membership& membership) {
           .group = membership.group,
           .size = membership.size,
           .sandbox = {membership.sandbox, membership.sandbox + membership.sandbox_size},
+          .nodes = membership.nodes == nullptr
+                       ? std::vector<int>{}
+                       : std::vector<int>(membership.nodes, membership.nodes + membership.size),
           .rank = membership.rank};
 }
 

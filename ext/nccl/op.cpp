@@ -98,6 +98,9 @@ void validate(const Op& op) {
   if (op.kind < Kind::kAllReduce || op.kind > Kind::kBarrier) {
     throw std::invalid_argument("no such collective: " + std::to_string(static_cast<int>(op.kind)));
   }
+  if (op.tree && op.kind != Kind::kAllReduce) {
+    throw std::invalid_argument("only an all_reduce runs along trees");
+  }
   if (op.kind != Kind::kBarrier && op.item() == 0) {
     throw std::invalid_argument("a collective that moves data needs a dtype");
   }

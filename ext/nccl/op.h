@@ -33,11 +33,12 @@ class Blocks {
   std::vector<std::int64_t> starts_;  // size + 1
 };
 
-/// What `count`, `sends` and `receives` mean for each kind, prism/gpu/pruned.py says; empty lists mean even blocks.
+/// What `count`, `sends` and `receives` mean for each kind, prism/gpu/pruned/__init__.py says; empty lists mean even blocks.
 struct Op {
   Kind kind = Kind::kBarrier;
   Dtype dtype = Dtype::kNone;
   Reduce reduce = Reduce::kNone;
+  bool tree = false;  // along two trees, not a ring; an all_reduce only
   int root = -1;
   int size = 1;
   std::int64_t count = 0;

@@ -11,13 +11,12 @@ namespace {
 
 constexpr std::int64_t kBegin = std::numeric_limits<std::int64_t>::min();
 
-/// amount * part / whole; the product may need more than 64 bits.
+}  // namespace
+
 std::int64_t share(std::int64_t amount, std::int64_t part, std::int64_t whole) {
   __extension__ using Wide = __int128;
   return static_cast<std::int64_t>(static_cast<Wide>(amount) * part / whole);
 }
-
-}  // namespace
 
 void check_posts(const Times& times, int members) {
   if (times.posts.size() != static_cast<std::size_t>(members)) {

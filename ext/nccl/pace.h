@@ -31,6 +31,9 @@ struct Times {
 /// Throws std::invalid_argument if there is not a post for each of so many members.
 void check_posts(const Times& times, int members);
 
+/// amount * part / whole; the product may need more than 64 bits.
+std::int64_t share(std::int64_t amount, std::int64_t part, std::int64_t whole);
+
 class Pace {
  public:
   /// `plan` outlives it. Throws what check_posts() throws.

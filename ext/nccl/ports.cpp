@@ -29,18 +29,16 @@ Ports::Ports(std::shared_ptr<Directory> directory, std::string group, int size, 
   }
 }
 
-Inlet& Ports::from(Party party) {
-  const std::string name = fifo_name(group_, party, self_);
+Inlet& Ports::inlet(const std::string& name, Party from) {
   const auto known = inlets_.find(name);
   return known != inlets_.end() ? known->second
-                                : inlets_.try_emplace(name, *directory_, name, bell_of(party)).first->second;
+                                : inlets_.try_emplace(name, *directory_, name, bell_of(from)).first->second;
 }
 
-Outlet& Ports::to(Party party) {
-  const std::string name = fifo_name(group_, self_, party);
+Outlet& Ports::outlet(const std::string& name, Party to) {
   const auto known = outlets_.find(name);
   return known != outlets_.end() ? known->second
-                                 : outlets_.try_emplace(name, *directory_, name, bell_of(party)).first->second;
+                                 : outlets_.try_emplace(name, *directory_, name, bell_of(to)).first->second;
 }
 
 Party Ports::right_of(int member) const {

@@ -18,8 +18,11 @@ class Ports {
   /// Throws std::invalid_argument if the sandbox is no sorted set of members.
   Ports(std::shared_ptr<Directory> directory, std::string group, int size, std::vector<int> sandbox, Party self);
 
-  Inlet& from(Party party);
-  Outlet& to(Party party);
+  Inlet& from(Party party) { return inlet(fifo_name(group_, party, self_), party); }
+  Outlet& to(Party party) { return outlet(fifo_name(group_, self_, party), party); }
+  /// The same of a FIFO with a name of its own.
+  Inlet& inlet(const std::string& name, Party from);
+  Outlet& outlet(const std::string& name, Party to);
 
   /// The sandbox members, or the arcs between them, next to a sandbox member.
   Party left_of(int member) const;

@@ -6,12 +6,6 @@
 #include "arithmetic.h"
 
 namespace pruned {
-namespace {
-
-// What is moved goes through two or three loops, so it goes in blocks that stay in the first-level cache.
-constexpr std::size_t kBlockBytes = 16 * 1024;
-
-}  // namespace
 
 RingMember::RingMember(const Op& op, Sizes sizes, int rank, const Buffers& buffers, Inlet& left, Outlet& right)
     : plan_(op, sizes, rank),

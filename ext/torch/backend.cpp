@@ -28,9 +28,10 @@ using Future = c10::ivalue::Future;
 
 class Work final : public c10d::Work {
  public:
-  explicit Work(py::object operation)
+  // `gpus`: the devices of the outputs; who takes them from the future waits for the streams that filled them.
+  Work(py::object operation, const std::vector<c10::DeviceIndex>& gpus)
       : operation_(std::move(operation)),
-        future_(c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()))) {}
+        future_(c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()), devices(gpus))) {}
 
   Work(const Work&) = delete;
   Work& operator=(const Work&) = delete;
@@ -100,12 +101,25 @@ class Work final : public c10d::Work {
   c10::intrusive_ptr<Future> getFuture() override {
     if (torch::autograd::get_current_graph_task_id() != -1) {
       auto self = c10::intrusive_ptr<Work>::reclaim_copy(this);
-      torch::autograd::Engine::get_default_engine().queue_callback([self] { self->wait(); });
+      torch::autograd::Engine::get_default_engine().queue_callback([self] { self->wait_for_future(); });
     }
     return future_;
   }
 
  private:
+  void wait_for_future() {
+    py::gil_scoped_acquire gil;
+    operation_.attr("wait_for_future")();
+  }
+
+  static std::vector<c10::Device> devices(const std::vector<c10::DeviceIndex>& gpus) {
+    std::vector<c10::Device> found;
+    for (const auto index : gpus) {
+      found.emplace_back(c10::kCUDA, index);
+    }
+    return found;
+  }
+
   py::object operation_;
   c10::intrusive_ptr<Future> future_;
 };
@@ -228,7 +242,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.attr("TORCH") = TORCH_VERSION;
   auto c10d = py::module::import("torch._C._distributed_c10d");
   py::class_<prism::Work, c10::intrusive_ptr<prism::Work>>(m, "Work", c10d.attr("Work"))
-      .def(py::init<py::object>(), py::arg("operation"))
+      .def(py::init<py::object, std::vector<c10::DeviceIndex>>(), py::arg("operation"),
+           py::arg("gpus") = std::vector<c10::DeviceIndex>())
       .def("complete", &prism::Work::complete, py::arg("outputs"))
       .def("fail", &prism::Work::fail, py::arg("reason"))
       .def("done", &prism::Work::done)

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -21,6 +22,7 @@
 namespace {
 
 constexpr int64_t kBlockBytes = 256 * 1024;  // a result block and an input block fit a second-level cache
+constexpr size_t kKeptRows = 16;              // different rows of a sum whose blocks are kept, if others are the same
 
 using Row = std::tuple<int, int64_t>;             // file descriptor, offset of the row's first byte
 using Piece = std::tuple<int64_t, int64_t, int64_t>;  // first element, end, owner: the row that is added last
@@ -96,19 +98,55 @@ void write(const Row& out, T* values, int64_t start, int64_t count) {
   transfer(false, file, reinterpret_cast<char*>(values), count * itemsize, offset + start * itemsize);
 }
 
+// Gives the rows block by block. Where a row is another one again, as ranks bring that stand for many, it is read once.
 template <class T>
-struct Reader {
-  const std::vector<Row>& rows;
-  double factor;
-
-  void read(int64_t row, T* into, int64_t start, int64_t count) const {
-    constexpr auto itemsize = static_cast<int64_t>(sizeof(T));
-    const auto& [file, offset] = rows[row];
-    transfer(true, file, reinterpret_cast<char*>(into), count * itemsize, offset + start * itemsize);
-    if (factor != 1.0) {
-      scale(into, count, factor);
+class Reader {
+ public:
+  Reader(const std::vector<Row>& rows, double factor, int64_t block) : rows_(rows), factor_(factor) {
+    std::map<Row, int64_t> known;
+    for (const auto& row : rows) {
+      source_.push_back(known.emplace(row, static_cast<int64_t>(known.size())).first->second);
+    }
+    if (known.size() < rows.size() && known.size() <= kKeptRows) {
+      for (size_t i = 0; i < known.size(); ++i) {
+        kept_.emplace_back(new T[block]);
+      }
     }
   }
+
+  int64_t rows() const { return static_cast<int64_t>(rows_.size()); }
+
+  void begin() { filled_.assign(kept_.size(), false); }
+
+  // The elements of a row, in `scratch` or where they are kept for the next that is the same.
+  const T* read(int64_t row, T* scratch, int64_t start, int64_t count) {
+    if (kept_.empty()) {
+      fetch(row, scratch, start, count);
+      return scratch;
+    }
+    const auto source = source_[row];
+    if (!filled_[source]) {
+      fetch(row, kept_[source].get(), start, count);
+      filled_[source] = true;
+    }
+    return kept_[source].get();
+  }
+
+ private:
+  void fetch(int64_t row, T* into, int64_t start, int64_t count) const {
+    constexpr auto itemsize = static_cast<int64_t>(sizeof(T));
+    const auto& [file, offset] = rows_[row];
+    transfer(true, file, reinterpret_cast<char*>(into), count * itemsize, offset + start * itemsize);
+    if (factor_ != 1.0) {
+      scale(into, count, factor_);
+    }
+  }
+
+  const std::vector<Row>& rows_;
+  double factor_;
+  std::vector<int64_t> source_;  // rows: which of the different ones it is
+  std::vector<std::unique_ptr<T[]>> kept_;
+  std::vector<bool> filled_;
 };
 
 // A partial sum, made block by block beside the whole one.
@@ -162,18 +200,20 @@ class PartialSum {
 
 template <class T, Reduce R>
 void fold_block(
-    const Reader<T>& reader, std::vector<PartialSum<T, R>>& sums, int64_t owner, T* total, T* input, int64_t start,
+    Reader<T>& reader, std::vector<PartialSum<T, R>>& sums, int64_t owner, T* total, T* input, int64_t start,
     int64_t count) {
-  const auto size = static_cast<int64_t>(reader.rows.size());
+  const auto size = reader.rows();
+  reader.begin();
   for (int64_t place = 0; place < size; ++place) {
     const int64_t row = (owner + 1 + place) % size;
-    T* const into = place == 0 ? total : input;
-    reader.read(row, into, start, count);
+    const T* const values = reader.read(row, place == 0 ? total : input, start, count);
     if (place > 0) {
-      add<T, R>(total, into, count);
+      add<T, R>(total, values, count);
+    } else if (values != total) {
+      std::copy_n(values, count, total);
     }
     for (auto& sum : sums) {
-      sum.take(place, row, into, total, count);
+      sum.take(place, row, values, total, count);
     }
   }
 }
@@ -183,7 +223,7 @@ void fold_rows(
     const std::vector<Row>& rows, const Row& out, const std::vector<Piece>& pieces, const std::vector<Part>& parts,
     double factor) {
   constexpr int64_t block = kBlockBytes / static_cast<int64_t>(sizeof(T));
-  const Reader<T> reader{rows, factor};
+  Reader<T> reader(rows, factor, block);
   const std::unique_ptr<T[]> total(new T[block]), input(new T[block]);
   std::vector<PartialSum<T, R>> sums;
   for (const auto& part : parts) {

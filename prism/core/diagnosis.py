@@ -25,6 +25,7 @@ class RankState(msgspec.Struct, kw_only=True):
     seq: int | None = None
     callsite: str | None = None
     traceback: str | None = None
+    snapshot: str | None = None
 
 
 class LastCommon(msgspec.Struct, kw_only=True):

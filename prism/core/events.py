@@ -3,7 +3,9 @@
 An event tells what a rank did or what became of it; `at` is the driver's clock in ns when the event came in. An
 instruction tells a worker or a rank what to do; `cause` is the number of the event that led to it. Every instruction
 ends in an event: Launch in Launched or Exited, Run and Answer in whatever the rank does next, Deliver in Delivered,
-Fold in Folded, Suspend in Suspended, Probe in Probed, Kill and Leave in Exited; Resume and Release end when heard.
+Fold in Folded, Suspend in Suspended, Probe in Probed, Spill in Spilled,
+PageOut in PagedOut, PageIn in PagedIn, Kill and Leave in Exited; Resume and Release
+end when heard.
 """
 
 from __future__ import annotations
@@ -82,6 +84,11 @@ def stamp(event: Event, at: int) -> None:
     msgspec.structs.force_setattr(event, "at", at)
 
 
+def share(event: Posted, calls: dict[Call, Call]) -> None:
+    """Let a post hold the call that is equal in `calls`: most ranks make the same, as long as their group is large."""
+    msgspec.structs.force_setattr(event, "call", calls.setdefault(event.call, event.call))
+
+
 class Launched(Event, frozen=True):
     """The process of the rank exists."""
 
@@ -106,6 +113,14 @@ class Posted(Event, frozen=True):
     site: str = ""
     compute: int = 0  # ns of the main thread since the last step of its record
     batch: int = 0  # the rank's number of the batch that the post is part of; 0 for none
+    staged: bool = True  # whether the payload's bytes are there already; else a Staged follows
+    checksum: int = 0  # of the payload, where the rank is told to compute it
+
+
+class Staged(Event, frozen=True):
+    """The payload of an operation that the rank posted before is there, and may be read."""
+
+    handle: int
 
 
 class Waited(Event, frozen=True):
@@ -138,6 +153,32 @@ class Marked(Event, frozen=True):
 
     compute: int = 0
     wall: int = 0
+
+
+class Timed(Event, frozen=True):
+    """What the device took before each step of the rank's record from number `first` on, in ns.
+
+    It is known some time after the steps were told, and counts instead of their `compute`; -1 where that counts.
+    """
+
+    first: int
+    durations: tuple[int, ...]
+
+
+class ClockState(msgspec.Struct, array_like=True, frozen=True):
+    """The state of a device at one moment."""
+
+    sm_mhz: int
+    power_w: int
+    temperature_c: int
+
+
+class Clocked(Event, frozen=True):
+    """How the rank's device ran while the rank was timed; `throttled`: why it ran slower than it could, at any time."""
+
+    before: ClockState
+    after: ClockState
+    throttled: tuple[str, ...] = ()
 
 
 class Folded(Event, frozen=True):
@@ -175,6 +216,8 @@ class Raised(Event, frozen=True):
     site: str = ""
     peak_bytes: int | None = None
     peak_breakdown: PeakBreakdown | None = None
+    reserved_bytes: int | None = None
+    snapshot: str = ""  # the file with what its memory held, where it ran out of it
 
 
 class PeakBreakdown(msgspec.Struct, kw_only=True, frozen=True):
@@ -200,6 +243,7 @@ class Finished(Event, frozen=True):
     cut: bool = False  # ended by us, after the last iteration that was wanted
     peak_bytes: int | None = None
     peak_breakdown: PeakBreakdown | None = None
+    reserved_bytes: int | None = None
 
 
 class Exited(Event, frozen=True):
@@ -218,6 +262,55 @@ class Probed(Event, frozen=True):
     waiting: bool
 
 
+class Weighed(Event, frozen=True):
+    """The rank holds so much host memory for itself, in bytes, and is about to wait."""
+
+    nbytes: int
+    shared: int = 0  # what all ranks have in common
+
+
+class Spilled(Event, frozen=True):
+    """The rank has spilled what it could, and holds so much, in bytes; `error`: why it could not."""
+
+    nbytes: int
+    error: str = ""
+
+
+class Pressed(Event, frozen=True):
+    """The rank takes so many bytes of a device that has only `free` left, few or too few, and waits for Room."""
+
+    nbytes: int
+    free: int = 0
+
+
+class PagedOut(Event, frozen=True):
+    """The rank's device memory is in host memory, or has gone from there to disk; with an `error` it is where it was.
+
+    nbytes of it, which took ns; `free` is what the device has left then. `full`: host memory could not hold it.
+    """
+
+    nbytes: int = 0
+    ns: int = 0
+    free: int = 0
+    disk: bool = False
+    error: str = ""
+    full: bool = False
+
+
+class PagedIn(Event, frozen=True):
+    """The rank's memory is on the device again, from host memory or from disk; with an `error` it is where it was.
+
+    `full`: the device had no room for it.
+    """
+
+    nbytes: int = 0
+    ns: int = 0
+    free: int = 0
+    disk: bool = False
+    error: str = ""
+    full: bool = False
+
+
 class Ticked(Event, frozen=True):
     """Time passed (`rank` is -1)."""
 
@@ -227,8 +320,9 @@ class Interrupted(Event, frozen=True):
 
 
 AnyEvent = (
-    Launched | Joined | Posted | Waited | Polled | Asked | Marked | Folded | Delivered | Completed | Noticed | Raised
-    | Broke | Finished | Exited | Suspended | Probed | Ticked | Interrupted
+    Launched | Joined | Posted | Staged | Waited | Polled | Asked | Marked | Timed | Clocked | Folded | Delivered
+    | Completed | Noticed | Raised | Broke | Finished | Exited | Suspended | Probed | Weighed | Spilled | Pressed
+    | PagedOut | PagedIn | Ticked | Interrupted
 )  # fmt: skip
 
 
@@ -268,6 +362,7 @@ class Fold(Instruction, frozen=True):
     inputs: tuple[Ref | None, ...]
     splits: tuple[tuple[int, ...], ...] = ()  # elements from each member to each member
     parts: tuple[Part, ...] = ()  # partial sums to keep beside the result
+    routes: tuple[tuple[Ref, ...], ...] = ()  # instead of inputs: what each result is put together from
 
 
 class Answer(Instruction, frozen=True):
@@ -298,6 +393,28 @@ class Probe(Instruction, frozen=True):
     """Look whether the main thread of the rank waits."""
 
 
+class Spill(Instruction, frozen=True):
+    """Write the memory of the rank, which waits, to its spill file."""
+
+
+class PageOut(Instruction, frozen=True):
+    """Give the device memory of the rank back, and keep a copy of it; `disk`: what host memory has of it, on disk."""
+
+    disk: bool = False
+
+
+class PageIn(Instruction, frozen=True):
+    """Bring the rank's memory back to the device; `beside`: another rank is making room for it at this moment."""
+
+    beside: bool = False
+
+
+class Room(Instruction, frozen=True):
+    """Try again to get device memory, or, not granted, do without; ends when heard."""
+
+    granted: bool = True
+
+
 class Leave(Instruction, frozen=True):
     """The rank may exit."""
 
@@ -306,4 +423,7 @@ class Kill(Instruction, frozen=True):
     """End the process of the rank at once."""
 
 
-AnyInstruction = Launch | Run | Deliver | Fold | Answer | Release | Suspend | Resume | Probe | Leave | Kill
+AnyInstruction = (
+    Launch | Run | Deliver | Fold | Answer | Release | Suspend | Resume | Probe | Spill | PageOut | PageIn | Room
+    | Leave | Kill
+)  # fmt: skip

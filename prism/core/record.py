@@ -25,6 +25,7 @@ class PostStep(msgspec.Struct, tag="post", array_like=True):
     after: Ref | None = None
     rest: Ref | None = None
     dropped: int = 0  # bytes of a result that is not in the record
+    checksum: int = 0  # of what the rank put in, where ranks are compared
 
     def told(self) -> str:
         """The step in words, for a divergence."""

@@ -42,6 +42,13 @@ class Born(msgspec.Struct, tag=True, frozen=True):
     pid: int
 
 
+class Unborn(msgspec.Struct, tag=True, frozen=True):
+    """Fork server: the rank's process could not be made, and why."""
+
+    rank: int
+    reason: str
+
+
 class Gone(msgspec.Struct, tag=True, frozen=True):
     """Fork server: the rank's process has ended, with its exit code, or minus the signal."""
 
@@ -49,7 +56,7 @@ class Gone(msgspec.Struct, tag=True, frozen=True):
     code: int
 
 
-FromZygote = Ready | Failed | Born | Gone
+FromZygote = Ready | Failed | Born | Unborn | Gone
 
 
 class Introduction(Event, frozen=True):

@@ -36,6 +36,11 @@ def callsite() -> str:
     return site_of_frames(_callers(sys._getframe(1)))
 
 
+def site_of(frame: FrameType | None) -> str:
+    """The same for another thread, given its innermost frame; empty for none."""
+    return site_of_frames(_callers(frame))
+
+
 def site_of_frames(frames: Iterable[tuple[str, int]]) -> str:
     """The same for frames given as (path, line), innermost first; empty if none is the program's."""
     own = (f"{path.removeprefix(_base)}:{line}" for path, line in frames if not path.startswith(_HIDDEN))

@@ -8,17 +8,16 @@ to torch: prism.gpu.native_group (C++) and prism.gpu.python_group.
 from __future__ import annotations
 
 import functools
-import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from prism.core.events import Call, Noticed
+from prism.core.events import Call, Noticed, Ref
 from prism.core.graph import OpKind
 from prism.core.semantics import rules
-from prism.core.stage.matching import SELF_CONTAINED
+from prism.core.stage.op import SELF_CONTAINED
 from prism.gpu.link import Link
 from prism.gpu.memory import uncounted
 from prism.gpu.synthesis import synthesise
@@ -32,6 +31,17 @@ _REDUCES = {
     dist.ReduceOp.MAX: "max", dist.ReduceOp.BAND: "band", dist.ReduceOp.BOR: "bor", dist.ReduceOp.BXOR: "bxor",
     dist.ReduceOp.PREMUL_SUM: "sum",  # of inputs that were scaled before
 }  # fmt: skip
+
+
+def _posts(method: Callable[..., Any]) -> Callable[..., Any]:
+    """For a method that torch calls: what it makes of its arguments is no part of the program's time."""
+
+    @functools.wraps(method)
+    def arrive(self: Communicator, *args: Any, **kwargs: Any) -> Any:
+        self._link.arrive()
+        return method(self, *args, **kwargs)
+
+    return arrive
 
 
 class Communicator:
@@ -53,72 +63,86 @@ class Communicator:
     def split(self, name: str, ranks: Sequence[int]) -> Communicator:
         """A communicator of some of the members, given by their ranks in this group."""
         members = [self.ranks[r] for r in ranks]
-        return Communicator(self._link, name, members, ranks.index(self.rank), self.backend, self._wrap)
+        return type(self)(self._link, name, members, ranks.index(self.rank), self.backend, self._wrap)
 
     # -- collectives -------------------------------------------------------------------------------------------------
 
+    @_posts
     def allreduce(self, tensors: Any, opts: Any = None, timeout: Any = None) -> Any:
         tensors = _listed(tensors)
-        return self._post(OpKind.ALL_REDUCE, _scaled(tensors, opts), tensors, reduce=_reduce(opts))
+        return self._post(OpKind.ALL_REDUCE, self._scaled(tensors, opts), tensors, reduce=_reduce(opts))
 
+    @_posts
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Any:
-        return self._post(OpKind.ALL_REDUCE, _scaled(tensors, opts), tensors, reduce=_reduce(opts))
+        return self._post(OpKind.ALL_REDUCE, self._scaled(tensors, opts), tensors, reduce=_reduce(opts))
 
+    @_posts
     def reduce(self, tensors: Any, opts: Any = None, timeout: Any = None) -> Any:
         tensors = _listed(tensors)
         outputs = tensors if opts.rootRank == self.rank else []
-        return self._post(OpKind.REDUCE, _scaled(tensors, opts), outputs, reduce=_reduce(opts), root=opts.rootRank)
+        return self._post(OpKind.REDUCE, self._scaled(tensors, opts), outputs, reduce=_reduce(opts), root=opts.rootRank)
 
+    @_posts
     def broadcast(self, tensors: Any, opts: Any = None, timeout: Any = None) -> Any:
         tensors, root = _listed(tensors), opts.rootRank
         inputs = tensors if root == self.rank else []
         outputs = [] if root == self.rank else tensors
         return self._post(OpKind.BROADCAST, inputs, outputs, root=root, count=_count(tensors), like=tensors)
 
+    @_posts
     def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
         outputs, inputs = outputs[0] if isinstance(outputs[0], list | tuple) else outputs, _listed(inputs)
         return self._post(OpKind.ALL_GATHER, inputs, outputs, recv=[t.numel() for t in outputs])
 
+    @_posts
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Any:
         return self._post(OpKind.ALL_GATHER, [input], [output], recv=self._even(output.numel()))
 
+    @_posts
     def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Any:
         blocks = [list(_blocks(output, len(self.ranks))) for output in outputs]
         by_rank = [block[r] for r in range(len(self.ranks)) for block in blocks]
         return self._post(OpKind.ALL_GATHER, inputs, by_rank, recv=self._even(_count(outputs)))
 
+    @_posts
     def allgather_coalesced(self, output_lists: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Any:
         # torch gives one list for each rank here, each as long as the inputs.
         outputs = [tensor for tensors in output_lists for tensor in tensors]
         return self._post(OpKind.ALL_GATHER, inputs, outputs, recv=[_count(tensors) for tensors in output_lists])
 
+    @_posts
     def gather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
         at_root = opts.rootRank == self.rank
         flat = list(outputs[0]) if at_root else []
         recv = [t.numel() for t in flat]
         return self._post(OpKind.GATHER, _listed(inputs), flat, root=opts.rootRank, recv=recv)
 
+    @_posts
     def scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
         outputs, at_root = _listed(outputs), opts.rootRank == self.rank
         given = list(inputs[0]) if at_root else []
         count = _count(given if at_root else outputs)
         return self._post(OpKind.SCATTER, given, outputs, root=opts.rootRank, count=count, like=outputs)
 
+    @_posts
     def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
         given = inputs[0] if isinstance(inputs[0], list | tuple) else inputs
         outputs, send = _listed(outputs), [t.numel() for t in given]
-        return self._post(OpKind.REDUCE_SCATTER, _scaled(given, opts), outputs, reduce=_reduce(opts), send=send)
+        return self._post(OpKind.REDUCE_SCATTER, self._scaled(given, opts), outputs, reduce=_reduce(opts), send=send)
 
+    @_posts
     def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Any:
         send = self._even(input.numel())
-        return self._post(OpKind.REDUCE_SCATTER, _scaled([input], opts), [output], reduce=_reduce(opts), send=send)
+        return self._post(OpKind.REDUCE_SCATTER, self._scaled([input], opts), [output], reduce=_reduce(opts), send=send)
 
+    @_posts
     def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Any:
         blocks = [list(_blocks(tensor, len(self.ranks))) for tensor in inputs]
         by_rank = [block[r] for r in range(len(self.ranks)) for block in blocks]
         send = self._even(_count(inputs))
-        return self._post(OpKind.REDUCE_SCATTER, _scaled(by_rank, opts), outputs, reduce=_reduce(opts), send=send)
+        return self._post(OpKind.REDUCE_SCATTER, self._scaled(by_rank, opts), outputs, reduce=_reduce(opts), send=send)
 
+    @_posts
     def all_to_all_single(
         self, output: torch.Tensor, input: torch.Tensor, output_splits: Any, input_splits: Any, opts: Any = None
     ) -> Any:
@@ -128,18 +152,22 @@ class Communicator:
         send, recv = _splits(input, input_splits, len(self.ranks)), _splits(output, output_splits, len(self.ranks))
         return self._post(OpKind.ALL_TO_ALL, [input], [output], send=send, recv=recv)
 
+    @_posts
     def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Any:
         send, recv = [t.numel() for t in inputs], [t.numel() for t in outputs]
         return self._post(OpKind.ALL_TO_ALL, inputs, outputs, send=send, recv=recv)
 
+    @_posts
     def barrier(self, opts: Any = None, timeout: Any = None) -> Any:
         return self._post(OpKind.BARRIER, [], [])
 
     # -- messages ----------------------------------------------------------------------------------------------------
 
+    @_posts
     def send(self, tensors: Tensors, destination: int, tag: int = 0) -> Any:
         return self._post(OpKind.SEND_RECV, tensors, [], peer=destination, tag=tag, sends=True)
 
+    @_posts
     def recv(self, tensors: Tensors, source: int, tag: int = 0) -> Any:
         count = _count(tensors)
         return self._post(OpKind.SEND_RECV, [], tensors, peer=source, tag=tag, count=count, like=tensors)
@@ -175,7 +203,7 @@ class Communicator:
         recv: Sequence[int] = (),
         **fields: Any,
     ) -> Any:
-        compute = self._link.lap()
+        compute = self._link.arrived()
         tensors = like or inputs or outputs
         call = Call(
             kind=kind,
@@ -186,28 +214,44 @@ class Communicator:
             shape=tuple(tensors[0].shape) if len(tensors) == 1 else (),
             **fields,
         )
-        payload = None
-        if inputs:
-            lasting = kind in SELF_CONTAINED and self._link.kept.keeps(call.dtype, nbytes(inputs))
-            payload = self._link.save(inputs, lasting)
-        operation = Operation(self._link, outputs, call.peer, call.recv)
+        payload, operation = self._carry(call, inputs, outputs)
         if self._link.synthesises:
-            operation.stand_in = functools.partial(synthesise, call, self.rank, inputs, outputs)
+            operation.stand_in = self._stand_in(call, inputs, outputs)
         work = self._wrap(operation)
         if self._batch is not None:
             self._batch.add(operation)
         self._watch_threads()
         batch = self._batch.number if self._batch is not None else 0
         operation.handle = self._link.post(self.name, call, payload, operation, compute, batch)
+        operation.begin()
         self.posted += 1
         self._link.resume()
         return work
 
+    def _carry(self, call: Call, inputs: Tensors, outputs: Tensors) -> tuple[Ref | None, Operation]:
+        """Put an operation's input where others read it, and make what its result will fill."""
+        payload = self._link.save(inputs, self._lasts(call, inputs)) if inputs else None
+        return payload, Operation(self._link, outputs, call.peer, call.recv)
+
+    def _stand_in(self, call: Call, inputs: Tensors, outputs: Tensors) -> Callable[[], None]:
+        """What makes up a result."""
+        return functools.partial(synthesise, call, self.rank, inputs, outputs)
+
+    def _lasts(self, call: Call, inputs: Tensors) -> bool:
+        """Whether an input is a result too, which the record keeps."""
+        return call.kind in SELF_CONTAINED and self._link.kept.keeps(call.dtype, nbytes(inputs))
+
+    def _scaled(self, tensors: Tensors, opts: Any) -> Tensors:
+        """The inputs of a reduction: the tensors, or what PREMUL_SUM's factor, each rank's own, makes of them."""
+        factor = premultiplier(opts)
+        return tensors if factor is None else _premultiplied(tensors, factor)
+
     def _watch_threads(self) -> None:
         """Warn once where a second thread of the program posts on a group whose operations must come in one order."""
-        if self._link.completing or threading.get_ident() in self._posters:
+        thread = self._link.thread()
+        if self._link.completing or thread in self._posters:
             return
-        self._posters[threading.get_ident()] = None
+        self._posters[thread] = None
         if len(self._posters) == 2 and rules(self.backend).ordered:
             told = f"two threads post on group {self.name}: their order may differ from rank to rank"
             self._link.tell(Noticed(rank=self._link.rank, kind="unsafe_order", summary=told))
@@ -248,13 +292,16 @@ def _dtype(tensors: Tensors) -> str:
     return kinds[0]
 
 
-@uncounted()
-def _scaled(tensors: Tensors, opts: Any) -> Tensors:
-    """The inputs of a reduction: the tensors, or what PREMUL_SUM's factor, each rank's own, makes of them."""
+def premultiplier(opts: Any) -> Any:
+    """PREMUL_SUM's factor, a number or a tensor; None for other reductions."""
     op = getattr(opts, "reduceOp", opts)
     if getattr(op, "op", op) != dist.ReduceOp.PREMUL_SUM:
-        return tensors
-    _, factor = op.__getstate__()  # a number or a tensor; nothing else of torch tells it
+        return None
+    return op.__getstate__()[1]  # nothing else of torch tells it
+
+
+@uncounted()
+def _premultiplied(tensors: Tensors, factor: Any) -> Tensors:
     return [(tensor.data * factor).to(tensor.dtype) for tensor in tensors]
 
 

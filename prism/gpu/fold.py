@@ -10,6 +10,7 @@ from prism.core.contribution import Part
 from prism.core.events import Fold, Ref
 from prism.core.graph import ITEMSIZE, OpKind
 from prism.core.ring import chunks, order
+from prism.exhaustion import room_in
 from prism.gpu.tensors import save, view
 from prism.net.payloads import Arena, Library
 
@@ -39,6 +40,8 @@ WHOLE = Part("rest", -1, 0)
 
 def fold(due: Fold, library: Library, home: Home) -> tuple[tuple[Ref, ...], tuple[Ref, ...]]:
     """Do what the instruction says; returns one result for all members, or one for each, and the partial sums."""
+    if due.routes:
+        return tuple(_join(parts, library, home) for parts in due.routes), ()
     inputs = [ref for ref in due.inputs if ref is not None]
     if due.kind in (OpKind.ALL_GATHER, OpKind.GATHER):
         return (_join(inputs, library, home),), ()
@@ -88,18 +91,19 @@ def _native_sums(
     arena: Arena,
 ) -> list[Ref]:
     result, *partial = (arena.reserve(inputs[0].nbytes) for _ in range(1 + len(parts)))
-    _fold.fold(
-        rows=[(library.descriptor(ref), ref.offset) for ref in inputs],
-        out=(arena.descriptor, result.offset),
-        pieces=pieces,
-        parts=[
-            ((arena.descriptor, ref.offset), _places(part, pieces, len(inputs)), part.left_out)
-            for ref, part in zip(partial, parts, strict=True)
-        ],
-        dtype=dtype,
-        reduce="sum" if reduce == "avg" else reduce,
-        factor=1.0 / len(inputs) if reduce == "avg" else 1.0,  # as NCCL: floats are scaled before they are added
-    )
+    with room_in(arena.directory, inputs[0].nbytes):
+        _fold.fold(
+            rows=[(library.descriptor(ref), ref.offset) for ref in inputs],
+            out=(arena.descriptor, result.offset),
+            pieces=pieces,
+            parts=[
+                ((arena.descriptor, ref.offset), _places(part, pieces, len(inputs)), part.left_out)
+                for ref, part in zip(partial, parts, strict=True)
+            ],
+            dtype=dtype,
+            reduce="sum" if reduce == "avg" else reduce,
+            factor=1.0 / len(inputs) if reduce == "avg" else 1.0,  # as NCCL: floats are scaled before they are added
+        )
     return [result, *partial]
 
 

@@ -17,6 +17,7 @@ END_S = 1.0
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "MALLOC_ARENA_MAX": "1",  # one heap a rank: several double what a small rank takes
+    "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # whether there is a GPU is told without CUDA, which no fork survives
     "PYTHONHASHSEED": "0",  # the same order of sets in every run of the same program
     "TORCHINDUCTOR_COMPILE_THREADS": "1",  # its pool of processes does not survive a fork
 }
@@ -46,6 +47,11 @@ class ForkServer:
         )  # fmt: skip
         theirs.close()
         return cls(program, process, ours)
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
 
     def serves(self, program: Program) -> bool:
         """Whether its ranks can run this program too: all it has imported is the same, in the same environment."""

@@ -81,6 +81,13 @@ class MemoryMeter:
         stats = self.stats()
         return None if stats is None else max(stats.peak_rounded, _highest)
 
+    reserved_bytes: int | None = None
+    """What the allocator holds beside tensors is not known on a CPU."""
+
+    def snapshot(self) -> str:
+        """The file with what is held; there is none on a CPU."""
+        return ""
+
     def reset_peak(self) -> None:
         """Let the peak start again from what is held now."""
         global _highest

@@ -10,6 +10,8 @@ from prism.gpu._backend import TORCH, Backend, Work
 from prism.gpu.communicator import Communicator
 from prism.gpu.work import Batch, Operation
 
+__all__ = ["Communicator", "Work", "group", "wrap"]
+
 if torch.__version__.partition("+")[0] != TORCH:
     raise ImportError(f"prism.gpu._backend was built for torch {TORCH}, and this is torch {torch.__version__}")
 

@@ -22,11 +22,17 @@ def is_waiting(pid: int) -> bool:
 
 def is_running(pid: int) -> bool:
     """Whether the process is there and not stopped."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state not in ("T", "t", "Z", "X")
+    return _state(pid) not in ("", "T", "t", "Z", "X")
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether the process is there and stopped, by a signal or a debugger."""
+    return _state(pid) in ("T", "t")
+
+
+def is_starved(pid: int) -> bool:
+    """Whether the process could go on as soon as it gets a CPU."""
+    return _state(pid) == "R"
 
 
 def stop(pid: int) -> None:
@@ -43,6 +49,19 @@ def kill_all(pid: int) -> None:
     """End the process and all that it has started, at once."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
+
+
+def kill(pid: int) -> None:
+    """End the process at once, but nothing that it has started."""
+    _send(pid, signal.SIGKILL)
+
+
+def _state(pid: int) -> str:
+    """The kernel's letter for what the process does; "" if it is not there."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
 
 
 def _send(pid: int, number: signal.Signals) -> None:

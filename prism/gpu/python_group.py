@@ -16,6 +16,8 @@ from torch.futures import Future
 from prism.gpu.communicator import Communicator
 from prism.gpu.work import Batch, Operation
 
+__all__ = ["Communicator", "ProcessGroup", "group", "wrap"]
+
 
 class Work(dist.Work):  # type: ignore[misc]
     """The work object of an operation."""

@@ -14,7 +14,7 @@ import threading
 import traceback
 from pathlib import Path
 from types import TracebackType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import torch
 
@@ -23,11 +23,15 @@ from prism.gpu.birth import Birth, Introduction
 from prism.gpu.breakdown import Breakdown
 from prism.gpu.callsite import set_base, site_of_frames
 from prism.gpu.faults import Faults
-from prism.gpu.link import Link, connect
+from prism.gpu.folded import make_groups_alone
+from prism.gpu.host_memory import HostMemory
+from prism.gpu.line import connect
+from prism.gpu.link import Link
 from prism.gpu.marks import watch
 from prism.gpu.memory import MemoryMeter
 from prism.gpu.output import flush, redirect
 from prism.gpu.substitution import substitute
+from prism.net.messages import Setup
 
 
 def live(birth: Birth) -> NoReturn:
@@ -42,12 +46,16 @@ def live(birth: Birth) -> NoReturn:
     link.tell(Introduction(rank=birth.rank, pid=os.getpid()))
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     random.seed(birth.rank)  # as different from rank to rank as fresh processes are, and the same in every run
-    meter = MemoryMeter()
+    meter = _meter(birth, link)
     if setup.present_as:
         from prism.gpu.presented import present  # not in every rank: it loads what torch loads lazily
 
         present(setup.present_as, setup.memory)
-    substitute(link, setup.world_size, setup.semantics, presented=bool(setup.present_as))
+    device = "cuda" if setup.present_as else setup.device
+    substitute(link, setup.world_size, setup.semantics, device, presented=bool(setup.present_as))
+    if setup.folded:
+        make_groups_alone(link, names=birth.rank == setup.names_groups)
+    link.compares = birth.rank in setup.compared
     life = _Life(birth, link, meter, Breakdown(link, meter))
     try:
         watch(program.marker, life.mark)
@@ -66,16 +74,36 @@ def _link(birth: Birth, line: socket.socket) -> Link:
     setup = birth.setup
     if setup.emulation is None:
         scratch, record = Path(setup.scratch), Path(setup.payloads)
-        return Link(birth.rank, line, scratch, record, birth.stage, setup.answered, setup.kept)
-    from prism.gpu.sandbox import sandbox_link  # needs the pruned engine, which is not built everywhere
+        captured = setup.world_size if setup.stage == "capture" else 0
+        bounded = bool(setup.host_memory) and setup.device == "cpu"  # on a GPU that is for copies of its memory
+        memory = HostMemory(birth.rank, captured, bounded, setup.spill if bounded else "")
+        return _kind_of_link(setup)(birth.rank, line, scratch, record, birth.stage, setup.answered, setup.kept, memory)
+    from prism.gpu.emulation.sandbox import sandbox_link  # needs the pruned engine, which is not built everywhere
 
     return sandbox_link(birth, line)
+
+
+def _kind_of_link(setup: Setup) -> type[Link]:
+    if setup.device == "cpu":
+        return Link
+    from prism.gpu.cuda.link import CudaLink  # not in every rank: most need none of it
+
+    return CudaLink
+
+
+def _meter(birth: Birth, link: Link) -> Any:
+    """What counts the rank's memory, on a CPU or on a GPU."""
+    if birth.setup.device == "cpu":
+        return MemoryMeter()
+    from prism.gpu.cuda.life import prepare
+
+    return prepare(birth.setup, link)
 
 
 class _Life:
     """How far the rank's program has come, and how it ends."""
 
-    def __init__(self, birth: Birth, link: Link, meter: MemoryMeter, breakdown: Breakdown) -> None:
+    def __init__(self, birth: Birth, link: Link, meter: Any, breakdown: Breakdown) -> None:
         self._birth = birth
         self._link = link
         self._meter = meter
@@ -103,6 +131,7 @@ class _Life:
         self._breakdown.settle()
         for summary in [] if cut else self._faults.missed(self._iterations):
             self._link.tell(Noticed(rank=self._birth.rank, kind="fault_not_reached", summary=summary))
+        self._link.conclude()
         self._link.tell(
             Finished(
                 rank=self._birth.rank,
@@ -110,6 +139,7 @@ class _Life:
                 cut=cut,
                 peak_bytes=self._meter.peak_bytes,
                 peak_breakdown=self._breakdown.found,
+                reserved_bytes=self._meter.reserved_bytes,
             )
         )
         self._link.until_leave()
@@ -123,14 +153,21 @@ class _Life:
         name = type(error).__name__
         if type(error).__module__ not in ("builtins", "__main__"):
             name = f"{type(error).__module__}.{name}"
+        short = _out_of_memory(error)
+        snapshot = self._meter.snapshot() if short is not None else ""
+        site = _site_of(error)
+        self._breakdown.fail(error)
+        after = f" (after {type(short).__name__}: {short})" if short is not None and short is not error else ""
         self._link.tell(
             Raised(
                 rank=self._birth.rank,
-                error=f"{name}: {error}" if str(error) else name,
+                error=(f"{name}: {error}" if str(error) else name) + after,
                 traceback=text,
-                site=_site_of(error),
+                site=site,
                 peak_bytes=self._meter.peak_bytes,
                 peak_breakdown=self._breakdown.found,
+                reserved_bytes=self._meter.reserved_bytes,
+                snapshot=snapshot,
             )
         )
         self.exit(1)
@@ -160,6 +197,7 @@ def environment(birth: Birth) -> dict[str, str]:
         "TORCHELASTIC_RESTART_COUNT": "0",
         "TORCHELASTIC_MAX_RESTARTS": "0",
         "OMP_NUM_THREADS": "1",
+        **({"CUDA_VISIBLE_DEVICES": ""} if setup.device == "cpu" else {}),  # a GPU of the host is not to be found
         **setup.program.env,
     }
 
@@ -196,6 +234,13 @@ def _run_exit_handlers() -> None:
     """What an interpreter does at its end, before the process is gone: threads that are no daemons, then atexit."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
+
+
+def _out_of_memory(error: BaseException | None) -> BaseException | None:
+    """That memory ran out, if an error is that or comes of it: frameworks wrap it into errors of their own."""
+    while error is not None and not isinstance(error, torch.OutOfMemoryError):
+        error = error.__cause__ or error.__context__
+    return error
 
 
 def _of_the_program(frames: TracebackType | None) -> TracebackType | None:

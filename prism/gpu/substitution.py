@@ -12,7 +12,6 @@ import torch.distributed as dist
 import torch.distributed.distributed_c10d as c10d
 
 from prism.core.events import Noticed
-from prism.gpu.communicator import Communicator
 from prism.gpu.link import Link
 from prism.gpu.store import RankStore
 
@@ -23,9 +22,12 @@ NCCL_VERSION = (2 << 32) | (28 << 16) | 9
 """What a CPU build of torch says when it is asked for NCCL's version: that of torch 2.11's CUDA build."""
 
 
-def substitute(link: Link, world: int, semantics: str, presented: bool = False) -> None:
-    """From here on every group and every rendezvous of this process is PRISM's."""
-    Substitution(link, world, semantics, presented).install()
+def substitute(link: Link, world: int, semantics: str, device: str = "cpu", presented: bool = False) -> None:
+    """From here on every group and every rendezvous of this process is PRISM's.
+
+    `device`: the type of the tensors that the program communicates; `presented`: they lie on a CPU all the same.
+    """
+    Substitution(link, world, semantics, device, presented).install()
 
 
 class Substitution:
@@ -35,18 +37,21 @@ class Substitution:
     `dist.get_backend()` says. One place for stores: the function behind the env:// and tcp:// rendezvous.
     """
 
-    def __init__(self, link: Link, world: int, semantics: str, presented: bool) -> None:
+    def __init__(self, link: Link, world: int, semantics: str, device: str, presented: bool) -> None:
         self._link = link
         self._world = world
         self._semantics = semantics
-        self._device = "cuda" if presented else "cpu"  # whose backend counts where a group has one for each
-        self._face = _face(link)
+        self._device = device  # whose backend counts where a group has one for each
+        self._on_gpu = device == "cuda" and not presented
+        self._face = importlib.import_module("prism.gpu.cuda.face") if self._on_gpu else _face(link)
         self._asked = "gloo"  # the backend that the program asked for, for the group that is being made
         self._group: Any = None  # that group, once it is made: a group of two device types is made once
 
     def install(self) -> None:
         """Take the places."""
-        dist.Backend.register_backend("prism", self.make_group, extended_api=True, devices=["cpu"])
+        dist.Backend.register_backend(
+            "prism", self.make_group, extended_api=True, devices=["cpu", "cuda"] if self._on_gpu else ["cpu"]
+        )
         for name in ("gloo", "nccl", "undefined"):
             dist.Backend.backend_type_map[name] = dist.ProcessGroup.BackendType.CUSTOM
         plain = c10d.BackendConfig.__init__
@@ -76,15 +81,16 @@ class Substitution:
             backend = self._asked if self._semantics == "auto" else self._semantics
             if default:
                 self._look_for_leftovers(options.store, backend, options.group_rank)
-            communicator = Communicator(self._link, name, tuple(ranks), options.group_rank, backend, self._face.wrap)
+            communicator = self._face.Communicator(
+                self._link, name, tuple(ranks), options.group_rank, backend, self._face.wrap
+            )
             self._group = self._face.group(communicator)
         return self._group
 
     def _look_for_leftovers(self, store: Any, backend: str, rank: int) -> None:
         """A second init through the same store finds what the first has left there."""
         key = f"prism/init/{rank}"
-        if not store.check([key]):
-            store.set(key, "done")
+        if store.add(key, 1) == 1:
             return
         what = "the store still holds what an earlier init_process_group left in it"
         if backend == "gloo":
@@ -95,12 +101,13 @@ class Substitution:
         backends = {device: str(name) for device, name in config.device_backend_map.items()}
         self._asked = backends.get(self._device) or next(iter(backends.values()), "gloo")
         self._group = None
-        config.device_backend_map = {device: dist.Backend("prism") for device in {"cpu": 0, **backends}}
+        devices = backends if self._on_gpu else {"cpu": "", **backends}  # presented tensors lie on a CPU
+        config.device_backend_map = {device: dist.Backend("prism") for device in devices}
 
 
 def _sequence_number(group: Any) -> int:
     """How many operations this rank has posted on the group; torch itself knows only its own backends' numbers."""
-    number: int = group._get_backend(torch.device("cpu")).posted
+    number: int = group._get_backend(group._device_types[0]).posted
     return number
 
 

@@ -32,6 +32,8 @@ class Completion(Protocol):
 class Operation:
     """One posted operation; `outputs` are filled, in order, with the bytes of its result."""
 
+    staged = True  # whether its input is there when it is posted
+
     def __init__(self, link: Link, outputs: Sequence[torch.Tensor], source: int = -1, room: Sequence[int] = ()) -> None:
         self.outputs = list(outputs)
         self.source = source
@@ -84,6 +86,17 @@ class Operation:
     def wait(self) -> None:
         """Wait as the program does: said to the coordinator, and recorded; raises what the operation failed with."""
         self._link.wait((self.handle,))
+        self.arrive()
+
+    def wait_for_future(self) -> None:
+        """Wait in the place of torch, which waits for the future at the end of a backward pass."""
+        self.wait()
+
+    def begin(self) -> None:
+        """It has been posted: do what is left to do of its input."""
+
+    def arrive(self) -> None:
+        """The program has waited, and gets the result; raises what the operation failed with."""
         if self.failure:
             raise RuntimeError(self.failure)
 
@@ -135,8 +148,12 @@ class Batch:
     def wait(self) -> None:
         """Wait for all of them, as the program does."""
         self._link.wait(tuple(operation.handle for operation in self._operations))
-        if self.failure:
-            raise RuntimeError(self.failure)
+        for operation in self._operations:
+            operation.arrive()
+
+    def wait_for_future(self) -> None:
+        """As for an operation."""
+        self.wait()
 
     def poll(self) -> bool:
         """Whether all of them are done; where one is not, others run first."""

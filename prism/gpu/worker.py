@@ -17,34 +17,33 @@ from pathlib import Path
 
 import uvloop
 
-from prism.core.events import (
-    AnyEvent,
-    AnyInstruction,
-    Exited,
-    Kill,
-    Launch,
-    Launched,
-    Probe,
-    Probed,
-    Resume,
-    Suspend,
-    Suspended,
-)
+from prism.core.events import AnyEvent, AnyInstruction, Exited, Kill, Launch, Launched, Probe, Resume, Room, Suspend
 from prism.gpu import processes
-from prism.gpu.birth import Birth, Born, Failed, Gone, Introduction, Ready, die_with_parent
-from prism.gpu.fork_server import ForkServer
-from prism.gpu.rank_line import RankLine
+from prism.gpu.birth import Birth, Introduction, die_with_parent
+from prism.gpu.limits import full, too_few_files
+from prism.gpu.rank_processes import RankProcesses, name_of
+from prism.gpu.room import Rooms, room_socket
+from prism.gpu.vitals import Vitals
 from prism.net.channel import Channel, Codec
 from prism.net.keys import WorkerKeys
-from prism.net.messages import Broken, FromCoordinator, FromWorker, Goodbye, Hello, Order, Prepared, Report, Setup
+from prism.net.messages import (
+    Alive,
+    Broken,
+    Dismiss,
+    Dismissed,
+    FromCoordinator,
+    FromWorker,
+    Goodbye,
+    Hello,
+    Order,
+    Prepared,
+    Report,
+    Setup,
+)
+from prism.net.pulse import beat
 from prism.net.scratch import remove_scratch
 from prism.net.transport import ConnectionClosed
 from prism.net.zeromq import connect
-
-ACCEPT_S = 0.05
-"""How long a connection that has been made may take until it is heard of."""
-POLL_S = 0.0005
-"""How often the kernel is asked about a process that is being stopped; there is nothing to wait on for that."""
 
 
 class Worker:
@@ -53,21 +52,20 @@ class Worker:
     def __init__(self, name: str, channel: Channel[FromCoordinator, FromWorker], directory: Path) -> None:
         self._name = name
         self._channel = channel
-        self._socket = directory / f"{name}.sock"
-        self._lines: dict[int, RankLine] = {}
-        self._pids: dict[int, int] = {}
-        self._setup: Setup | None = None
+        self._directory = directory
+        self._processes = RankProcesses(self, directory / f"{name}.sock")
+        self._rooms = Rooms(self.report)
+        self._vitals = Vitals()
+        self._setup: Setup | None = None  # None between stages
         self._stage = 0
-        self._ready = False  # whether the fork server has imported all that it should
-        self._fork_server: ForkServer | None = None
-        self._hearing: asyncio.Task[None] | None = None
         self._events: list[AnyEvent] = []
         self._loop = asyncio.get_running_loop()
 
     async def run(self) -> None:
         """Serve until the coordinator says goodbye or goes away."""
-        server = await self._loop.create_unix_server(lambda: RankLine(self), path=str(self._socket))
-        os.chmod(self._socket, 0o600)
+        server = await self._processes.listen()
+        asking = await self._loop.create_unix_server(self._rooms.line, path=str(room_socket(self._processes.socket)))
+        beating = asyncio.ensure_future(beat(self._beat))
         try:
             self._channel.send(Hello(worker=self._name, pid=os.getpid()))
             while True:
@@ -77,24 +75,75 @@ class Worker:
                     case Order(instructions=instructions):
                         for instruction in instructions:
                             self._obey(instruction)
+                    case Dismiss():
+                        await self._dismiss()
+                        self._channel.send(Dismissed())
                     case Goodbye():
                         return
         except ConnectionClosed:
             return
         finally:
+            beating.cancel()
             server.close()
-            await self._end_fork_server()
+            asking.close()
+            await self._processes.end()
 
-    # -- ranks -------------------------------------------------------------------------------------------------------
+    # -- what the coordinator says -----------------------------------------------------------------------------------
 
-    def introduce(self, introduction: Introduction, line: RankLine) -> None:
-        """A rank's process has connected; told here, so that nothing it says can come before."""
-        rank = introduction.rank
-        self._lines[rank] = line
-        self._pids[rank] = introduction.pid
-        if rank >= 0:
-            self.report(Launched(rank=rank, pid=introduction.pid))
-        elif set(self._assistants()) <= self._lines.keys():
+    async def _set_up(self, setup: Setup) -> None:
+        """Begin a stage; the fork server stays if what it has imported serves this program too."""
+        if not await self._dismiss():
+            await self._processes.end()
+        if reason := too_few_files(setup.running):
+            self._channel.send(Broken(reason=reason))
+            return
+        self._setup = setup
+        self._stage += 1
+        if self._processes.serves(setup.program):
+            self.ready()
+        else:
+            await self._processes.start(setup.program)
+
+    async def _dismiss(self) -> bool:
+        """The stage is over: what is left of it goes before others come in its place; returns whether it has."""
+        self._setup = None
+        return await self._processes.dismiss()
+
+    def _obey(self, instruction: AnyInstruction) -> None:
+        rank = instruction.rank
+        match instruction:
+            case Launch():
+                self._launch(rank)
+            case Suspend() | Resume() | Probe() | Kill():
+                self._processes.obey(instruction)
+            case Room(granted=granted):
+                self._rooms.answer(rank, granted)
+            case _ if rank in self._processes.lines:
+                self._processes.lines[rank].send(instruction)
+            case _:
+                pass  # the rank has gone, and its Exited is on the way; nothing is said before it is Launched
+
+    def _launch(self, rank: int) -> None:
+        assert self._setup is not None
+        socket = str(self._processes.socket)
+        self._processes.fork(Birth(rank=rank, stage=f"s{self._stage}", socket=socket, setup=self._setup))
+
+    # -- what the processes do ---------------------------------------------------------------------------------------
+
+    def ready(self) -> None:
+        """The stage may begin once its assistants are there."""
+        if self._setup is None:
+            return  # it was dismissed meanwhile
+        for assistant in self._assistants():
+            self._launch(assistant)
+        if not self._assistants():
+            self._channel.send(Prepared())
+
+    def connected(self, introduction: Introduction) -> None:
+        """A rank is there, or the last assistant."""
+        if introduction.rank >= 0:
+            self.report(Launched(rank=introduction.rank, pid=introduction.pid))
+        elif self._setup is not None and set(self._assistants()) <= self._processes.lines.keys():
             self._channel.send(Prepared())
 
     def report(self, event: AnyEvent) -> None:
@@ -103,136 +152,38 @@ class Worker:
             self._loop.call_soon(self._flush)
         self._events.append(event)
 
+    def gone(self, rank: int, code: int) -> None:
+        """A process has ended."""
+        if code == -signal.SIGBUS and self._setup is not None and (reason := full(self._directory)):
+            self.broken(f"{reason}; rank {rank} was killed by SIGBUS for it")
+        if rank >= 0:
+            self.report(Exited(rank=rank, code=code))
+        elif rank in self._assistants():
+            self.broken(f"{name_of(rank)} was lost ({code}); its log may say why")
+
+    def broken(self, reason: str, blame: bool = False) -> None:
+        """The stage cannot go on; where there is none, the next one begins anew."""
+        if self._setup is not None:
+            self._channel.send(Broken(reason=reason, blame=blame))
+
+    def _assistants(self) -> list[int]:
+        """The assistants of the stage: one for each sandbox rank of an emulation."""
+        emulation = self._setup.emulation if self._setup is not None else None
+        return [-1 - number for number in range(len(emulation.sandbox))] if emulation is not None else []
+
     def _flush(self) -> None:
         events, self._events = self._events, []
         with contextlib.suppress(ConnectionClosed):
             self._channel.send(Report(events=tuple(events)))
 
-    def _obey(self, instruction: AnyInstruction) -> None:
-        rank = instruction.rank
-        match instruction:
-            case Launch():
-                self._launch(rank)
-            case Suspend() | Resume() | Probe() | Kill():
-                pid = self._pids.get(rank)
-                if pid is not None:  # else the rank has gone, and its Exited is on the way
-                    self._handle_process(instruction, pid)
-            case _ if rank in self._lines:
-                self._lines[rank].send(instruction)
-            case _:
-                pass  # the rank has gone, and its Exited is on the way; nothing is said before it is Launched
-
-    def _handle_process(self, instruction: AnyInstruction, pid: int) -> None:
-        match instruction:
-            case Suspend(rank=rank):
-                processes.stop(pid)
-                self._loop.create_task(self._confirm_stop(rank, pid))
-            case Resume():
-                processes.go_on(pid)
-            case Probe(rank=rank):
-                self.report(Probed(rank=rank, waiting=processes.is_waiting(pid)))
-            case Kill():
-                processes.kill_all(pid)
-
-    def _launch(self, rank: int) -> None:
-        assert self._setup is not None
-        assert self._fork_server is not None
-        birth = Birth(rank=rank, stage=f"s{self._stage}", socket=str(self._socket), setup=self._setup)
-        self._fork_server.fork(birth)
-
-    async def _confirm_stop(self, rank: int, pid: int) -> None:
-        """Report Suspended once the process is stopped and all that it said is read."""
-        while processes.is_running(pid):  # noqa: ASYNC110 no event tells
-            await asyncio.sleep(POLL_S)
-        await self._drain(rank)
-        if rank in self._pids:
-            self.report(Suspended(rank=rank))
-
-    async def _drain(self, rank: int) -> None:
-        """Return when nothing that the rank has said is left in its socket."""
-        line = self._lines.get(rank)
-        while line is not None and line.unread():  # noqa: ASYNC110 no event tells
-            await asyncio.sleep(POLL_S)
-
-    async def _forget(self, rank: int, code: int) -> None:
-        """A rank's process has ended."""
-        if rank not in self._lines:  # it may have said all in a moment, and its connection still waits to be taken
-            await asyncio.sleep(ACCEPT_S)
-        await self._drain(rank)
-        self._pids.pop(rank, None)
-        line = self._lines.pop(rank, None)
-        if line is not None:
-            line.close()
-        if rank >= 0:
-            self.report(Exited(rank=rank, code=code))
-        elif rank in self._assistants():
-            self._channel.send(Broken(reason=f"assistant {-1 - rank} was lost ({code}); its log may say why"))
-
-    # -- assistants: numbered downwards from -1 ----------------------------------------------------------------------
-
-    def _assistants(self) -> list[int]:
-        """Those of the stage: one for each sandbox rank of an emulation."""
-        emulation = self._setup.emulation if self._setup is not None else None
-        return [-1 - number for number in range(len(emulation.sandbox))] if emulation is not None else []
-
-    def _begin(self) -> None:
-        """Say that the stage may begin, once its assistants are there."""
-        for assistant in self._assistants():
-            self._launch(assistant)
-        if not self._assistants():
-            self._channel.send(Prepared())
-
-    async def _dismiss(self) -> None:
-        """The stage is over: its assistants go, and have gone before others come in their places."""
-        assistants, self._setup = self._assistants(), None
-        for assistant in assistants:
-            if assistant in self._pids:
-                processes.kill_all(self._pids[assistant])
-        while not self._pids.keys().isdisjoint(assistants):  # noqa: ASYNC110 each is forgotten elsewhere
-            await asyncio.sleep(POLL_S)
-
-    # -- the fork server ---------------------------------------------------------------------------------------------
-
-    async def _set_up(self, setup: Setup) -> None:
-        """Begin a stage; the fork server stays if what it has imported serves this program too."""
-        await self._dismiss()
-        self._setup = setup
-        self._stage += 1
-        if self._fork_server is not None and self._ready and self._fork_server.serves(setup.program):
-            self._begin()
-            return
-        await self._end_fork_server()
-        self._fork_server = await ForkServer.start(setup.program)
-        self._hearing = asyncio.ensure_future(self._hear(self._fork_server))
-
-    async def _hear(self, fork_server: ForkServer) -> None:
-        async for message in fork_server.messages():
-            match message:
-                case Born(rank=rank, pid=pid):
-                    self._pids[rank] = pid
-                case Gone(rank=rank, code=code):
-                    await self._forget(rank, code)
-                case Ready():
-                    self._ready = True
-                    self._begin()
-                case Failed(reason=reason):
-                    self._channel.send(Broken(reason=reason, blame=True))
-                    return
-        self._channel.send(Broken(reason="the fork server of the ranks has ended"))
-
-    async def _end_fork_server(self) -> None:
-        if self._fork_server is None:
-            return
-        if self._hearing is not None:
-            self._hearing.cancel()
-        for pid in self._pids.values():
-            processes.kill_all(pid)
-        await self._fork_server.end()
-        for line in self._lines.values():
-            line.close()
-        self._pids.clear()
-        self._lines.clear()
-        self._fork_server, self._ready = None, False
+    def _beat(self) -> None:
+        """Say that all is well, or what is not."""
+        with contextlib.suppress(ConnectionClosed):
+            self._channel.send(Alive())
+            unstoppable = self._processes.unstoppable()
+            if stopped := self._vitals.look(unstoppable):
+                self.broken(f"{stopped} has been stopped by a signal, and does not go on")
+                processes.kill(unstoppable[stopped])
 
 
 async def serve(name: str, address: str, keys: Path) -> None:

@@ -8,6 +8,7 @@ one thread, no event loop and no ZeroMQ, for none of them survive a fork. It rea
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import os
 import selectors
@@ -15,11 +16,21 @@ import signal
 import socket
 import sys
 import traceback
+import weakref
 from typing import NoReturn
 
-from prism.gpu.birth import Birth, Born, Failed, Gone, Ready, die_with_parent
-from prism.gpu.rank import live
-from prism.net.frames import Unpacker, pack
+from prism.core.events import AnyInstruction
+from prism.gpu import huge_pages
+from prism.gpu.birth import Birth, Born, Failed, Gone, Ready, Unborn, die_with_parent
+from prism.gpu.limits import no_process
+from prism.net.frames import Unpacker, decoder, pack
+
+MANY = 64
+"""Ranks from which on huge pages, which take a quarter of a second to make, save more than that in forks and exits."""
+
+NICENESS = 10
+"""How much a rank of a capture stands back: all that get a result at once are more than a scheduler shares CPUs among,
+and the worker, whom they wait for, would be one of a thousand."""
 
 
 class Zygote:
@@ -28,6 +39,7 @@ class Zygote:
     def __init__(self, line: socket.socket) -> None:
         self._line = line
         self._ranks: dict[int, int] = {}  # pid -> rank
+        self._collapsed = False  # whether huge pages lie under what ranks share
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_write.setblocking(False)
         signal.set_wakeup_fd(self._wake_write.fileno(), warn_on_full_buffer=False)
@@ -60,15 +72,17 @@ class Zygote:
                         self._fork(birth)
 
     def _fork(self, birth: Birth) -> None:
-        pid = os.fork()
+        if birth.setup.world_size >= MANY and not self._collapsed:
+            self._collapsed = True
+            huge_pages.collapse()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            self._line.sendall(pack(Unborn(birth.rank, no_process(error))))
+            return
         if pid == 0:
-            os.setpgid(0, 0)  # what the rank starts can be killed with it
-            die_with_parent(signal.SIGKILL)
-            signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            for held in (self._line, self._wake_read, self._wake_write):
-                held.close()
             try:
+                self._leave_to(birth)
                 _begin(birth)
             except BaseException:
                 traceback.print_exc()
@@ -78,6 +92,18 @@ class Zygote:
             os.setpgid(pid, pid)  # here too: it may be killed before it gets to do it
         self._ranks[pid] = birth.rank
         self._line.sendall(pack(Born(birth.rank, pid)))
+
+    def _leave_to(self, birth: Birth) -> None:
+        """In the new process: let go of what is the fork server's."""
+        gc.enable()
+        os.setpgid(0, 0)  # what the rank starts can be killed with it
+        die_with_parent(signal.SIGKILL)
+        if birth.setup.stage == "capture":  # where times are taken, nobody stands back
+            os.nice(NICENESS)
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for held in (self._line, self._wake_read, self._wake_write):
+            held.close()
 
     def _reap(self) -> None:
         while self._ranks:
@@ -102,10 +128,42 @@ class Zygote:
 def _begin(birth: Birth) -> NoReturn:
     """Be what is born: a rank, or with a number below 0 an assistant."""
     if birth.rank < 0:
-        from prism.gpu.assistant import assist  # needs the pruned engine, which is not built everywhere
+        from prism.gpu.emulation.assistant import assist  # needs the pruned engine, which is not built everywhere
 
         assist(birth)
+    from prism.gpu.rank import live  # imported before the fork, by `_import_for_all`
+
     live(birth)
+
+
+def _import_for_all() -> None:
+    """What ranks need of PRISM and torch, and what torch imports only when a program trains: once, not once a rank."""
+    import torch
+    import torch._dynamo
+    import torch.distributed.fsdp
+    import torch.distributed.pipelining
+    import torch.distributed.tensor
+    import torch.optim
+
+    importlib.import_module("prism.gpu.rank")
+    decoder(AnyInstruction)
+    for lazily in ("torch.profiler._cupti_monitor", "prism.gpu._allocator", "prism.gpu.native_group"):
+        with contextlib.suppress(ImportError):  # another torch, or one that the extensions were not built for
+            importlib.import_module(lazily)
+    torch.set_num_threads(1)  # before any parallel region: a fork would inherit a thread pool without its threads
+
+
+def _spare_the_ranks() -> None:
+    """Do now what each rank would do: it would write to pages that all share, and so copy them.
+
+    What was made here is finalized here: at its exit a rank would take apart all of torch's operators. Making a
+    process group clears caches of torch.compile.
+    """
+    import torch
+
+    for finalizer in list(weakref.finalize._registry):  # type: ignore[attr-defined]
+        finalizer.detach()
+    torch._dynamo.trace_rules.clear_lru_cache()
 
 
 def main() -> None:
@@ -113,20 +171,16 @@ def main() -> None:
     die_with_parent(signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     line = socket.socket(fileno=int(sys.argv[1]))
-    import torch
-    import torch._dynamo  # torch imports it at the first optimizer step: seconds, once instead of once a rank
-    import torch.distributed.fsdp
-    import torch.distributed.pipelining
-    import torch.distributed.tensor
-    import torch.optim
-
-    torch.set_num_threads(1)  # before any parallel region: a fork would inherit a thread pool without its threads
+    gc.disable()  # next to nothing of what is imported becomes garbage, and looking for it takes a quarter of the time
+    _import_for_all()
+    _spare_the_ranks()
     for name in sys.argv[2:]:
         try:
             importlib.import_module(name)
         except Exception as error:
             line.sendall(pack(Failed(f"preload: {name} cannot be imported: {type(error).__name__}: {error}")))
             return
+    gc.freeze()  # the collector writes to all that it looks at, and a rank would copy it
     with contextlib.suppress(BrokenPipeError):  # the run was ended during the imports
         line.sendall(pack(Ready()))
     Zygote(line).serve()

@@ -6,6 +6,7 @@ means that nothing was written yet.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -24,9 +25,10 @@ class Board:
     def __init__(self, path: Path, sandbox: int, ops: int, create: bool = False) -> None:
         shapes = ((sandbox,), (sandbox,), (sandbox, ops), (sandbox, ops, len(MOVED)), (sandbox, len(POOL)))
         sizes = [int(np.prod(shape)) for shape in shapes]
-        cells = np.memmap(path, np.int64, "w+" if create else "r+", shape=(max(sum(sizes), 1),))
+        length = max(sum(sizes), 1)
         if create:
-            path.chmod(0o600)
+            _make(path, length * np.int64().itemsize)
+        cells = np.memmap(path, np.int64, "r+", shape=(length,))
         ends = np.cumsum(sizes)
         parts = (cells[end - size : end].reshape(shape) for size, end, shape in zip(sizes, ends, shapes, strict=True))
         columns: list[Int64] = [np.asarray(part) for part in parts]
@@ -37,3 +39,12 @@ class Board:
     def origin(self) -> int:
         """When the emulation's clock starts: as soon as all sandbox ranks have started; 0 before that."""
         return int(self.started.max()) if self.started.all() else 0
+
+
+def _make(path: Path, nbytes: int) -> None:
+    """A file of zeros with all its room: who writes to a mapping where there is none is killed."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        os.posix_fallocate(descriptor, 0, nbytes)
+    finally:
+        os.close(descriptor)

@@ -5,6 +5,7 @@ Plain fields go beside them as msgpack. Nothing is ever unpickled.
 
 from __future__ import annotations
 
+import io
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,7 +23,9 @@ def save_columns(directory: Path, columns: Any) -> None:
     for field in fields(columns):
         value = getattr(columns, field.name)
         if isinstance(value, np.ndarray):
-            np.save(directory / f"{field.name}.npy", value, allow_pickle=False)
+            npy = io.BytesIO()  # numpy's own writing to files does not say why it cannot
+            np.save(npy, value, allow_pickle=False)
+            (directory / f"{field.name}.npy").write_bytes(npy.getbuffer())
         else:
             plain[field.name] = value
     (directory / "plain.msgpack").write_bytes(msgspec.msgpack.encode(plain))

@@ -30,6 +30,14 @@ class Broken(Message, frozen=True):
     blame: bool = False
 
 
+class Alive(Message, frozen=True):
+    """Worker: my loop turns."""
+
+
+class Dismissed(Message, frozen=True):
+    """Worker: nothing of the stage is left."""
+
+
 class Report(Message, frozen=True):
     """Worker: what its ranks did, in the order in which it was heard."""
 
@@ -72,11 +80,13 @@ class Setup(Message, frozen=True):
 
     program: Program
     world_size: int
+    running: int  # how many ranks of the world run, at most
     ranks_per_node: int
     semantics: str
     payloads: str
     logs: str
     scratch: str = ""  # filled in by the crew, which owns it
+    device: str = "cpu"  # the kind of device that ranks run on: cpu or cuda
     present_as: str = ""  # the device model that the program is told it has; "" for none
     iterations: int = 0  # end each rank after so many; 0: when its program ends
     stage: str = "capture"
@@ -84,6 +94,11 @@ class Setup(Message, frozen=True):
     kept: Kept = EVERYTHING  # what stays in the record
     faults: tuple[Misfortune, ...] = ()
     memory: int = 0  # bytes that the tensors of a rank may hold; 0 sets no limit
+    folded: bool = False  # only some ranks run, so none may wait for all to have made a group
+    names_groups: int = -1  # the rank that tells of groups which others make, too
+    compared: tuple[int, ...] = ()  # ranks that tell a checksum of what they put in
+    host_memory: int = 0  # bytes that all ranks may hold for themselves; 0 sets no limit
+    spill: str = ""  # the folder for what is above; "" for none
     emulation: Emulating | None = None
 
 
@@ -93,9 +108,13 @@ class Order(Message, frozen=True):
     instructions: tuple[AnyInstruction, ...]
 
 
+class Dismiss(Message, frozen=True):
+    """Coordinator: the stage is over; end what is left of it, and say when it has gone."""
+
+
 class Goodbye(Message, frozen=True):
     """Coordinator: the run is over; end everything and leave."""
 
 
-FromWorker = Hello | Prepared | Broken | Report
-FromCoordinator = Setup | Order | Goodbye
+FromWorker = Hello | Prepared | Broken | Alive | Dismissed | Report
+FromCoordinator = Setup | Order | Dismiss | Goodbye

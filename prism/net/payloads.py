@@ -11,11 +11,12 @@ from __future__ import annotations
 import os
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from prism.core.events import Ref
+from prism.exhaustion import room_in
 
 ALIGN = 64
 """Payloads start at cache lines."""
@@ -32,22 +33,29 @@ class Arena:
     """The file that one process writes, from any of its threads; `owner` must be unique in the directory."""
 
     def __init__(self, directory: Path, owner: str) -> None:
+        self.directory = directory
         self._path = directory / owner
         self._lock = threading.Lock()
         self._descriptor = -1
         self._end = 0
         self._free: dict[int, list[int]] = defaultdict(list)  # size -> offsets that may be used again
 
+    @property
+    def name(self) -> str:
+        """The file's, as references tell it."""
+        return self._path.name
+
     def put(self, buffers: Buffers, nbytes: int) -> Ref:
-        """Write the buffers, `nbytes` in all, back to back; raises OSError if the device is full."""
+        """Write the buffers, `nbytes` in all, back to back; raises Exhausted if the device is full."""
         ref = self.reserve(nbytes)
-        _transfer(os.pwritev, self.descriptor, buffers, ref.offset)
+        with room_in(self.directory, nbytes):
+            _transfer(os.pwritev, self.descriptor, buffers, ref.offset)
         return ref
 
     def reserve(self, nbytes: int) -> Ref:
         """Room that the caller will write himself, at the reference's offset of `descriptor`."""
-        size = _rounded(nbytes)
-        with self._lock:
+        size = self.room(nbytes)
+        with self._lock, room_in(self.directory, nbytes):
             if self._descriptor < 0:
                 self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
             if self._free[size]:
@@ -56,19 +64,28 @@ class Arena:
                 offset, self._end = self._end, self._end + size
         return Ref(self._path.name, offset, nbytes)
 
+    def write(self, ref: Ref, buffers: Buffers) -> None:
+        """Write the buffers, all of them, to room that was reserved, back to back; raises Exhausted as `put`."""
+        with room_in(self.directory, ref.nbytes):
+            _transfer(os.pwritev, self.descriptor, buffers, ref.offset)
+
     def release(self, ref: Ref) -> None:
         """Nobody needs the payload any more."""
         with self._lock:
-            self._free[_rounded(ref.nbytes)].append(ref.offset)
+            self._free[self.room(ref.nbytes)].append(ref.offset)
+
+    def room(self, nbytes: int) -> int:
+        """The room that a payload takes: small sizes to cache lines, larger ones to a quarter of a power of two."""
+        step = max(ALIGN, 1 << max(nbytes.bit_length() - 3, 0))
+        return -(-max(nbytes, 1) // step) * step
 
     def join(self, parts: Iterable[Ref], library: Library) -> Ref:
         """Copy payloads of any process back to back into one of this arena."""
         parts = list(parts)
         whole = self.reserve(sum(part.nbytes for part in parts))
         at = whole.offset
-        for part in parts:
-            for start in range(0, part.nbytes, CHUNK):
-                piece = library.read(part.part(start, min(CHUNK, part.nbytes - start)))
+        with room_in(self.directory, whole.nbytes):
+            for piece in pieces(parts, library):
                 _transfer(os.pwritev, self.descriptor, [piece], at)
                 at += len(piece)
         return whole
@@ -107,7 +124,8 @@ class Library:
         """The open file of a payload; raises FileNotFoundError if no directory has it."""
         descriptor = self._descriptors.get(ref.file)
         if descriptor is None:
-            descriptor = self._descriptors[ref.file] = self._open(ref.file)
+            with room_in(self._directories[0]):
+                descriptor = self._descriptors[ref.file] = self._open(ref.file)
         return descriptor
 
     def close(self) -> None:
@@ -125,10 +143,11 @@ class Library:
         raise FileNotFoundError(f"payload file {name} is in none of {[str(d) for d in self._directories]}")
 
 
-def _rounded(nbytes: int) -> int:
-    """The room that a payload takes: small sizes to cache lines, larger ones to a quarter of a power of two."""
-    step = max(ALIGN, 1 << max(nbytes.bit_length() - 3, 0))
-    return -(-max(nbytes, 1) // step) * step
+def pieces(parts: Iterable[Ref], library: Library) -> Iterator[bytearray]:
+    """The bytes of payloads one after the other, a chunk at a time."""
+    for part in parts:
+        for start in range(0, part.nbytes, CHUNK):
+            yield library.read(part.part(start, min(CHUNK, part.nbytes - start)))
 
 
 def _transfer(call: Any, descriptor: int, buffers: Buffers, offset: int) -> None:

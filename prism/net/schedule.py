@@ -29,10 +29,14 @@ class SandboxPart(msgspec.Struct, array_like=True):
 
 
 class GroupPart(msgspec.Struct, array_like=True):
-    """One group that exists: how many members it has, and which of them, by group rank, are sandbox ranks."""
+    """One group that exists: how many members it has, and which of them, by group rank, are sandbox ranks.
+
+    `nodes`: the node of each member, where an operation of the group runs along trees.
+    """
 
     size: int
     sandbox: list[int]
+    nodes: list[int] = []
 
 
 class Plain(msgspec.Struct, array_like=True):
@@ -54,6 +58,7 @@ class OpColumns:
     nbytes: Int64
     latency: Int64  # ns, all steps together
     transfer: Int64  # ns
+    tree: Int64  # 1: it runs along two trees
 
 
 @dataclass(frozen=True, slots=True)

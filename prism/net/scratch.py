@@ -24,6 +24,19 @@ def make_scratch() -> Path:
     return Path(tempfile.mkdtemp(prefix=f"prism-{os.getpid()}-", dir=parent))
 
 
+def lies_in_memory(path: Path) -> bool:
+    """Whether a directory is on a file system that keeps its files in memory."""
+    mounts = [line.split()[1:3] for line in Path("/proc/self/mounts").read_text().splitlines()]
+    kinds = {unescaped(place): kind for place, kind in mounts}  # of several on one place, the last is on top
+    mount = next(place for place in (path, *path.parents) if str(place) in kinds)
+    return kinds[str(mount)] in ("tmpfs", "ramfs")
+
+
+def unescaped(place: str) -> str:
+    """A path as it stands in a table of mounts, with its spaces back."""
+    return re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), place)
+
+
 def remove_scratch(path: Path) -> None:
     """Take it away; a directory of another name is nobody's scratch, and stays."""
     if _NAME.fullmatch(path.name):

@@ -23,8 +23,8 @@ from prism.core.events import Call
 from prism.core.graph import OpKind
 from prism.core.record import PostStep, RankRecord
 from prism.core.semantics import RULES
-from prism.core.stage.exchange import Capture
-from prism.core.stage.matching import CommGroup, Op
+from prism.core.stage.capture import Capture
+from prism.core.stage.op import CommGroup, Op
 
 VERSION = "2.10"
 DTYPES = {

@@ -15,9 +15,12 @@ import numpy as np
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket, TrackDescriptor, TrackEvent
 from perfetto.trace_builder.proto_builder import StreamingTraceProtoBuilder
 
+from prism.atomic import whole
 from prism.core.graph import Graph, NodeKind, OpKind, Stream, Table, Timeline
-from prism.report.tracks import State, op_name, segments
+from prism.report.tracks import State, alike, alike_name, op_name, segments
 
+MAX_RANKS = 256
+"""Ranks of a larger world are shown once for all that do alike, and no more sets than this: the lowest."""
 _SEQUENCE = 1  # one writer: all packets belong to one trusted sequence
 
 
@@ -34,15 +37,16 @@ class _Event:
 
 def write_perfetto(path: Path, graph: Graph, timeline: Timeline) -> None:
     """Write `timeline.pftrace`: timestamps are ns from the start of the job, and equal inputs give equal bytes."""
-    tracks = _Tracks(graph)
     table = segments(graph, timeline)
-    arrows = _arrows(graph, timeline, table)
+    tracks = _Tracks(graph, _shown(graph, table))
+    table = table[tracks.lane_shown[table["lane"]]]
+    arrows = _arrows(graph, timeline, table, tracks)
     # Instants come first so that, at equal times, the file has the start of an arrow before its end.
     events = [*_last_posts(graph, timeline, tracks, arrows), *_marks(graph, timeline, tracks)]
     events += _lane_slices(graph, tracks, table, arrows)
     events += _channel_slices(graph, timeline, tracks)
     events.sort(key=lambda event: event.at)
-    with path.open("wb") as file:
+    with whole(path) as part, part.open("wb") as file:
         builder = StreamingTraceProtoBuilder(file)
         for track in tracks.describe():
             packet = builder.create_packet()
@@ -53,11 +57,22 @@ def write_perfetto(path: Path, graph: Graph, timeline: Timeline) -> None:
             builder.write_packet(_packet(builder.create_packet(), event))
 
 
-class _Tracks:
-    """The ids of all tracks: ranks, then lanes, then the channels of each rank."""
+def _shown(graph: Graph, table: Table) -> dict[int, str]:
+    """The ranks that get tracks, with their names."""
+    if graph.world_size <= MAX_RANKS:
+        return {rank: f"rank {rank}" for rank in range(graph.world_size)}
+    return {ranks[0]: alike_name(ranks) for ranks in alike(graph, table)[:MAX_RANKS]}
 
-    def __init__(self, graph: Graph) -> None:
+
+class _Tracks:
+    """The ids of all tracks: ranks, then lanes, then the channels of each rank; only of ranks that are shown."""
+
+    def __init__(self, graph: Graph, names: dict[int, str]) -> None:
         self._graph = graph
+        self._names = names
+        self.shown = np.zeros(graph.world_size, np.bool_)
+        self.shown[list(names)] = True
+        self.lane_shown = self.shown[graph.lanes["rank"]]
         self._channel = np.cumsum(graph.ops["prev"] < 0) - 1  # ops of a channel lie side by side
         post_rank = graph.node_rank()[graph.posts]
         post_op = np.repeat(np.arange(len(graph.ops)), np.diff(graph.post_ptr))
@@ -73,13 +88,15 @@ class _Tracks:
         return 1 + self._graph.world_size + lane
 
     def describe(self) -> Iterator[TrackDescriptor]:
-        for rank in range(self._graph.world_size):
+        for rank, name in self._names.items():
             track = TrackDescriptor(uuid=self.rank(rank))
             track.process.pid = self.rank(rank)  # not the rank itself: Perfetto takes process 0 for the idle task
-            track.process.process_name = f"rank {rank}"
+            track.process.process_name = name
             track.process.legacy_sort_index = rank
             yield track
         for lane, (rank, stream, index) in enumerate(self._graph.lanes.tolist()):
+            if not self.shown[rank]:
+                continue
             track = TrackDescriptor(uuid=self.lane(lane), parent_uuid=self.rank(rank))
             track.thread.pid, track.thread.tid = self.rank(rank), self.lane(lane)
             track.thread.thread_name = Stream(stream).name.lower() + (f" {index}" if index else "")
@@ -88,6 +105,8 @@ class _Tracks:
         first = np.searchsorted(self._channel, np.arange(self._channel.max(initial=-1) + 1))
         base = self.lane(len(self._graph.lanes))
         for row, (rank, channel) in enumerate(self._pairs.tolist()):
+            if not self.shown[rank]:
+                continue
             name = _channel_name(self._graph, int(first[channel]))
             yield TrackDescriptor(uuid=base + row, parent_uuid=self.rank(rank), name=name, sibling_order_rank=row)
 
@@ -101,8 +120,11 @@ def _channel_name(graph: Graph, op: int) -> str:
     return f"{group}: {sender} to {receiver}, tag {graph.ops['tag'][op]}"
 
 
-def _arrows(graph: Graph, timeline: Timeline, table: Table) -> dict[int, int]:
-    """For each WAIT segment (row of `table`) that another rank's post ended: that post, as a row of `graph.posts`."""
+def _arrows(graph: Graph, timeline: Timeline, table: Table, tracks: _Tracks) -> dict[int, int]:
+    """For each WAIT segment (row of `table`) that another rank's post ended: that post, as a row of `graph.posts`.
+
+    Only posts of ranks that are shown.
+    """
     if not len(graph.ops):
         return {}
     posted = timeline.node_end[graph.posts]
@@ -113,7 +135,7 @@ def _arrows(graph: Graph, timeline: Timeline, table: Table) -> dict[int, int]:
     post = last[table["op"][rows]]
     rank_of = graph.node_rank()
     other = rank_of[graph.posts[post]] != rank_of[table["node"][rows]]
-    late = other & (posted[post] > table["start"][rows])
+    late = other & (posted[post] > table["start"][rows]) & tracks.shown[rank_of[graph.posts[post]]]
     return dict(zip(rows[late].tolist(), post[late].tolist(), strict=True))
 
 
@@ -130,7 +152,7 @@ def _last_posts(graph: Graph, timeline: Timeline, tracks: _Tracks, arrows: dict[
 
 def _marks(graph: Graph, timeline: Timeline, tracks: _Tracks) -> Iterator[_Event]:
     lanes = graph.node_lane()
-    for node in np.flatnonzero(graph.nodes["kind"] == NodeKind.MARK).tolist():
+    for node in np.flatnonzero((graph.nodes["kind"] == NodeKind.MARK) & tracks.lane_shown[lanes]).tolist():
         name = f"end of iteration {graph.nodes['ref'][node]}"
         yield _Event(int(timeline.node_end[node]), tracks.lane(lanes[node]), TrackEvent.TYPE_INSTANT, name)
 
@@ -156,7 +178,8 @@ def _segment_name(graph: Graph, state: State, op: int) -> str:
 
 def _channel_slices(graph: Graph, timeline: Timeline, tracks: _Tracks) -> Iterator[_Event]:
     start, end = timeline.op_start.tolist(), timeline.op_end.tolist()
-    posts = zip(graph.posts.tolist(), tracks.post_op.tolist(), tracks.post_track.tolist(), strict=True)
+    shown = tracks.shown[graph.node_rank()[graph.posts]]
+    posts = zip(*(column[shown].tolist() for column in (graph.posts, tracks.post_op, tracks.post_track)), strict=True)
     for node, op, track in posts:
         yield _Event(start[op], track, TrackEvent.TYPE_SLICE_BEGIN, op_name(graph, op), _args(graph, node, op))
         yield _Event(end[op], track, TrackEvent.TYPE_SLICE_END)

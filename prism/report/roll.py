@@ -10,7 +10,6 @@ import base64
 import gzip
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, starmap
 
 import msgspec
 import numpy as np
@@ -19,7 +18,7 @@ from prism.core.graph import Graph, Int64, Table, Timeline
 from prism.core.timeline.analysis import iteration_ends
 from prism.core.timeline.attribution import last_posts
 from prism.report import units
-from prism.report.tracks import State, main_lanes, op_name, segments
+from prism.report.tracks import State, alike, alike_name, main_lanes, op_name, segments
 from prism.result import PathStep
 
 MAX_SEGMENTS = 400_000
@@ -63,7 +62,7 @@ def unroll(graph: Graph, timeline: Timeline, path: Sequence[PathStep], first: It
     if not len(table):
         return None
     rank = graph.lanes["rank"][table["lane"]]
-    rows = _alike(table, rank)
+    rows = alike(graph, table)
     kept = _chosen(rows, _sizes(table, rank), [step.rank for step in path] + list(first))
     if len(kept) < len(rows):
         notes.append(f"{sum(map(len, kept)):,} of {graph.world_size:,} ranks: those on the critical path, those that "
@@ -74,7 +73,7 @@ def unroll(graph: Graph, timeline: Timeline, path: Sequence[PathStep], first: It
     header: dict[str, object] = {
         "span": high - low,
         "quantum": _quantum(low, high),
-        "rows": [_name(members) for members in kept],
+        "rows": [alike_name(members) for members in kept],
         "rowOf": [row_of.get(member, -1) for member in range(graph.world_size)],
         "labels": columns.labels,
         "iterations": [int(at) - low for at in bounds],
@@ -97,21 +96,6 @@ def _count(table: Table, bounds: Int64) -> int:
 
 def _quantum(low: int, high: int) -> int:
     return max(1, -(-(high - low) // TICKS))
-
-
-def _alike(table: Table, rank: Int64) -> list[list[int]]:
-    """Ranks whose segments are the same, each row ascending, in order of their lowest rank."""
-    rows: dict[bytes, list[int]] = {}
-    for members in _runs(rank):
-        part = table[members]
-        key = b"".join(np.ascontiguousarray(part[name]).tobytes() for name in ("state", "start", "end"))
-        rows.setdefault(key, []).append(int(rank[members.start]))
-    return list(rows.values())
-
-
-def _runs(rank: Int64) -> list[slice]:
-    cuts = [0, *(np.flatnonzero(np.diff(rank)) + 1).tolist(), len(rank)]
-    return list(starmap(slice, pairwise(cuts)))
 
 
 def _sizes(table: Table, rank: Int64) -> dict[int, int]:
@@ -197,9 +181,3 @@ def _placed(path: Sequence[PathStep], end: int) -> list[tuple[PathStep, int, int
         placed.append((step, at, at + step.ns))
         at += step.ns
     return placed
-
-
-def _name(members: list[int]) -> str:
-    if len(members) == 1:
-        return f"rank {members[0]}"
-    return f"rank {members[0]} and {len(members) - 1:,} alike"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from itertools import pairwise
 
 import numpy as np
 
@@ -53,6 +54,26 @@ def _table(graph: Graph, state: State, node: Int64, op: Int64 | int, start: Int6
     table["state"], table["node"], table["op"] = state, node, op
     table["start"], table["end"] = start, end
     return table
+
+
+def alike(graph: Graph, table: Table) -> list[list[int]]:
+    """Ranks whose segments are the same at the same times, each set ascending, in order of their lowest rank.
+
+    `table` has segments lane by lane, as `segments` gives them.
+    """
+    lane, rank = np.ascontiguousarray(table["lane"]), graph.lanes["rank"]
+    cuts = [0, *(np.flatnonzero(np.diff(rank[lane])) + 1).tolist(), len(lane)] if len(lane) else []
+    sets: dict[bytes, list[int]] = {}
+    for low, high in pairwise(cuts):
+        part = table[low:high]
+        key = b"".join(np.ascontiguousarray(part[name]).tobytes() for name in ("state", "start", "end"))
+        sets.setdefault(key, []).append(int(rank[lane[low]]))
+    return list(sets.values())
+
+
+def alike_name(ranks: list[int]) -> str:
+    """What to call ranks that do alike."""
+    return f"rank {ranks[0]}" + (f" and {len(ranks) - 1:,} alike" if len(ranks) > 1 else "")
 
 
 def main_lanes(graph: Graph) -> Int64:

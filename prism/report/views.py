@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from prism.atomic import write_whole
 from prism.core.graph import Graph, Timeline
 from prism.folder import Folder
 from prism.report.chakra import write_chakra
@@ -19,7 +20,7 @@ def write_views(folder: Folder, result: Result, seen: tuple[Graph, Timeline] | N
         graph, timeline = seen or (None, None)
         source = scenario.path or scenario.name
         page = render_html(result, graph, timeline, source, scenario.world.ranks_per_node)
-        folder.report.write_text(page, encoding="utf-8")
+        write_whole(folder.report, [page.encode()])
     if seen is None:
         return
     if "perfetto" in formats:

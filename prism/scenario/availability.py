@@ -12,10 +12,6 @@ if TYPE_CHECKING:
     from prism.scenario.schema import Scenario
 
 AVAILABLE: dict[str, tuple[object, ...]] = {
-    "fold": (None,),
-    "devices.kind": ("auto", "cpu"),
-    "devices.host_memory": (None,),
-    "devices.spill": (None,),
     "launcher.kind": ("local",),
     "emulate.prune": (True,),
 }

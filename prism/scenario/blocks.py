@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from prism.core.devices import Model
+from prism.core.folding.shape import Folding
 from prism.scenario.block import Block, Bytes, Count, Factor
 
 Format = Literal["perfetto", "html", "kineto", "chakra"]
@@ -48,16 +49,27 @@ class World(Block, frozen=True, kw_only=True):
 
 
 class Fold(Block, frozen=True, kw_only=True):
-    """Run one rank of each symmetry class only."""
+    """Run one rank of each symmetry class only: the one at coordinate 0 along the folded dimensions."""
 
-    mesh: dict[str, int]
+    mesh: dict[str, Count]
     """Dimension to extent; row-major, the last varies fastest."""
 
-    over: tuple[str, ...]
+    over: Annotated[tuple[str, ...], Meta(min_length=1)]
     """Dimensions whose ranks behave alike."""
 
-    verify: int = 0
-    """How many folded ranks run all the same, to check the symmetry."""
+    verify: Annotated[int, Meta(ge=0)] = 0
+    """How many of the other ranks run all the same, and are compared with those that stand for them."""
+
+    compare: Literal["payloads", "steps"] = "payloads"
+    """What is compared: steps, or also the bytes put in, which differ where replicas have data of their own."""
+
+    seed: Annotated[int, Meta(ge=0)] = 0
+    """Decides which ranks are verified."""
+
+    @property
+    def shape(self) -> Folding:
+        """Who runs, and who stands for whom."""
+        return Folding(self.mesh, self.over)
 
 
 class Iteration(Block, frozen=True, kw_only=True):
@@ -81,10 +93,10 @@ class Devices(Block, frozen=True, kw_only=True):
     """Capacity of a device, in bytes, of which each rank has one; null sets no limit."""
 
     host_memory: Bytes | None = None
-    """Host memory for ranks that are switched out, in bytes; null sets no limit, the only choice so far."""
+    """What the processes of all ranks may hold of the host's memory in a capture, in bytes; null sets no limit."""
 
     spill: str | None = None
-    """Directory for what host memory cannot hold."""
+    """Folder for what host memory cannot hold, relative to the scenario file; null: ranks are only held back."""
 
 
 class Capture(Block, frozen=True, kw_only=True):

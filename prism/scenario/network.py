@@ -52,6 +52,8 @@ class Network(Block, frozen=True, kw_only=True):
     intra_node: Link = Link(bandwidth=450 * 10**9, latency=3_000)
     inter_node: Link = Link(bandwidth=50 * 10**9, latency=8_000)
     topology: Topology = Topology()
+    algorithm: Literal["ring", "tree", "auto"] = "ring"
+    """How an all_reduce runs: along a ring, along two trees, or `auto`: along trees where they cost less."""
 
 
 class NetworkChange(Block, frozen=True, kw_only=True):
@@ -62,6 +64,7 @@ class NetworkChange(Block, frozen=True, kw_only=True):
     intra_node: LinkChange = LinkChange()
     inter_node: LinkChange = LinkChange()
     topology: Topology | None = None
+    algorithm: Literal["ring", "tree", "auto"] | None = None
 
     def applied(self, network: Network) -> Network:
         """The network with these parts replaced."""
@@ -70,6 +73,7 @@ class NetworkChange(Block, frozen=True, kw_only=True):
             model=self.model or network.model,
             table=self.table or network.table,
             topology=self.topology or network.topology,
+            algorithm=self.algorithm or network.algorithm,
             intra_node=self.intra_node.applied(network.intra_node),
             inter_node=self.inter_node.applied(network.inter_node),
         )

@@ -8,13 +8,11 @@ from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Literal, get_args
 
-from prism.errors import ScenarioError
 from prism.scenario.flaw import Flaw, Path
-from prism.scenario.tables import read_table
+from prism.scenario.network_rules import refuse_network
 
 if TYPE_CHECKING:
-    from prism.scenario.blocks import Fault, World
-    from prism.scenario.network import Network
+    from prism.scenario.blocks import Fault
     from prism.scenario.schema import Scenario
     from prism.scenario.what_if import Replicas, Slow, WhatIf
 
@@ -30,12 +28,14 @@ def refuse_impossible(scenario: Scenario) -> None:
     """Raise Flaw for the first impossible value or combination."""
     _refuse_names(scenario)
     _refuse_program(scenario)
+    _refuse_fold(scenario)
     _refuse_stages(scenario)
     _refuse_iterations(scenario)
     _refuse_slices(scenario)
     _refuse_ranks(scenario)
+    _refuse_spill(scenario)
     _refuse_contribution(scenario)
-    _refuse_network(("network",), scenario.network, scenario, scenario.world)
+    refuse_network(("network",), scenario.network, scenario, scenario.world)
     for index, variant in enumerate(scenario.what_if):
         _refuse_variant(("what_if", index), variant, scenario)
 
@@ -63,6 +63,47 @@ def _refuse_program(scenario: Scenario) -> None:
     for key in program.env:
         if not key or "=" in key or "\0" in key:
             raise Flaw(("program", "env", key), "expected the name of an environment variable, without '='")
+
+
+def _refuse_fold(scenario: Scenario) -> None:
+    fold, size = scenario.fold, scenario.world.size
+    if fold is None:
+        return
+    if prod(fold.mesh.values()) != size:
+        raise Flaw(("fold", "mesh"), f"{_extents(fold.mesh)}, expected world.size {size}")
+    for index, name in enumerate(fold.over):
+        if name not in fold.mesh:
+            what = f"the mesh has no dimension {name!r}, choose from {', '.join(fold.mesh)}"
+            raise Flaw(("fold", "over", index), what)
+        if name in fold.over[:index]:
+            raise Flaw(("fold", "over", index), f"{name} is listed twice, keep one")
+    others = size - len(fold.shape.representatives)
+    if fold.verify > others:
+        raise Flaw(("fold", "verify"), f"only {others} ranks are folded, expected at most so many, got {fold.verify}")
+    if fold.verify and scenario.capture.payloads != "all":
+        what = f"ranks are verified with what was captured of others, and {scenario.capture.payloads} keeps too little"
+        raise Flaw(("capture", "payloads"), f"{what}; choose all, or leave fold.verify 0")
+
+
+def _refuse_folded(path: Path, rank: int, scenario: Scenario) -> None:
+    """A rank that acts has to run."""
+    if scenario.fold is None:
+        return
+    runs = scenario.fold.shape.representative(rank)
+    if runs != rank:
+        raise Flaw(path, f"rank {rank} is folded and does not run, choose one that does, such as {runs}")
+
+
+def _extents(mesh: dict[str, int]) -> str:
+    shape = " x ".join(f"{name} {extent}" for name, extent in mesh.items())
+    return f"{shape or 'nothing'} has {prod(mesh.values())} ranks"
+
+
+def _refuse_spill(scenario: Scenario) -> None:
+    devices = scenario.devices
+    if devices.spill is not None and devices.host_memory is None:
+        what = "nothing is spilled without a bound on what may stay in memory, set devices.host_memory"
+        raise Flaw(("devices", "spill"), what)
 
 
 def _refuse_stages(scenario: Scenario) -> None:
@@ -98,10 +139,12 @@ def _refuse_slices(scenario: Scenario) -> None:
     for row, ranks in enumerate(slices):
         if not ranks:
             raise Flaw((*path, row), "an empty slice, list its ranks or leave it out")
-    if len(places) < size:
-        listed = set(places.values())
-        first = next(rank for rank in range(size) if rank not in listed)
-        raise Flaw(path, f"{size - len(places)} of {size} ranks are in no slice, the first is {first}")
+    running = range(size) if scenario.fold is None else scenario.fold.shape.representatives
+    listed = set(places.values())
+    missing = [rank for rank in running if rank not in listed]
+    if missing:
+        what = f"{len(missing)} of {len(running)} ranks are in no slice, the first is {missing[0]}"
+        raise Flaw(path, what if scenario.fold is None else f"{what}; those that are folded need none")
 
 
 def _refuse_contribution(scenario: Scenario) -> None:
@@ -111,13 +154,20 @@ def _refuse_contribution(scenario: Scenario) -> None:
         kept, contribution = scenario.capture.payloads, scenario.emulate.contribution
         what = f"{kept} keeps no sums for the contribution {contribution}, choose all, or zeros or replicas for that"
         raise Flaw(("capture", "payloads"), what)
+    algorithm = scenario.network.algorithm
+    if "emulate" in scenario.stages and scenario.emulate.contribution == "prefolded" and algorithm != "ring":
+        what = f"prefolded is not available yet with network.algorithm {algorithm}, choose left or exact"
+        raise Flaw(("emulate", "contribution"), what)
 
 
 def _refuse_ranks(scenario: Scenario) -> None:
     size = scenario.world.size
     _refuse_rank_list(_placed(("emulate", "sandbox"), scenario.emulate.sandbox), size)
+    for path, rank in _placed(("emulate", "sandbox"), scenario.emulate.sandbox):
+        _refuse_folded(path, rank, scenario)
     for index, fault in enumerate(scenario.faults):
         _refuse_rank_list([(("faults", index, "rank"), fault.rank)], size)
+        _refuse_folded(("faults", index, "rank"), fault.rank, scenario)
         _refuse_fault(("faults", index), fault, scenario.capture.iterations)
 
 
@@ -133,14 +183,13 @@ def _refuse_variant(path: Path, variant: WhatIf, scenario: Scenario) -> None:
         _refuse_rank_list([((*path, "fail", "rank"), variant.fail.rank)], world.size, whose)
         if variant.jitter is not None:
             raise Flaw((*path, "jitter"), "a variant in which a rank fails is not drawn, leave one of the two out")
-    _refuse_network((*path, "network"), variant.network.applied(scenario.network), scenario, world)
+    refuse_network((*path, "network"), variant.network.applied(scenario.network), scenario, world)
 
 
 def _refuse_replicas(path: Path, replicas: Replicas, size: int) -> None:
     mesh, over = replicas.mesh, replicas.over
     if prod(mesh.values()) != size:
-        shape = " x ".join(f"{name} {extent}" for name, extent in mesh.items())
-        raise Flaw((*path, "mesh"), f"{shape or 'nothing'} has {prod(mesh.values())} ranks, expected world.size {size}")
+        raise Flaw((*path, "mesh"), f"{_extents(mesh)}, expected world.size {size}")
     if over not in mesh:
         raise Flaw((*path, "over"), f"the mesh has no dimension {over!r}, choose from {', '.join(mesh)}")
     if mesh[over] == 1:
@@ -157,24 +206,6 @@ def _refuse_times(path: Path, slow: Slow) -> None:
         raise Flaw((*path, "period"), "without an end it never comes again, give until")
     if slow.period is not None and slow.until is not None and slow.period <= slow.until - since:
         raise Flaw((*path, "period"), f"expected more than {slow.until - since}ns, the time from its begin to its end")
-
-
-def _refuse_network(path: Path, network: Network, scenario: Scenario, world: World) -> None:
-    if network.model == "measured" and network.table is None:
-        raise Flaw((*path, "table"), "measured needs one, give a file of nccl-tests output or CSV")
-    if network.table is not None:
-        try:
-            read_table(scenario.base / network.table)
-        except ScenarioError as error:
-            raise Flaw((*path, "table"), str(error)) from None
-    topology, nodes = network.topology, world.nodes
-    if topology.kind != "two-tier" and topology.pods is not None:
-        raise Flaw((*path, "topology", "pods"), f"only two-tier has them, leave it null for {topology.kind}")
-    if topology.kind == "node" and topology.oversubscription is not None:
-        raise Flaw((*path, "topology", "oversubscription"), "only rail and two-tier have it, leave it null for node")
-    if topology.kind == "two-tier" and not 1 <= (topology.pods or 0) <= nodes:
-        what = f"expected 1 to {nodes}, the number of nodes, got {topology.pods or 'null'}"
-        raise Flaw((*path, "topology", "pods"), what)
 
 
 def _refuse_fault(path: Path, fault: Fault, captured: int | None) -> None:

@@ -6,8 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from prism.testing.failure import RanksFailed as RanksFailed
     from prism.testing.worlds import Ranks as Ranks
-    from prism.testing.worlds import RanksFailed as RanksFailed
     from prism.testing.worlds import Worlds as Worlds
 
 __all__ = ["Ranks", "RanksFailed", "Worlds"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import io
 import marshal
 import sys
@@ -35,11 +37,27 @@ def carried(call: Call) -> bytes:
         _Pickler(stream).dump(tuple(call))
         return stream.getvalue()
     except Exception as error:
+        __tracebackhide__ = True
         name = getattr(call.function, "__name__", "the function")
-        raise TypeError(f"{name} cannot go to the ranks: {type(error).__name__}: {error}") from error
+        because = _culprit(call) or f"{type(error).__name__}: {error}"
+        raise TypeError(f"{name} cannot go to the ranks: {because}") from None
     finally:
         if ours:
             cloudpickle.unregister_pickle_by_value(module)
+
+
+def _culprit(call: Call) -> str | None:
+    """The first thing that the function has from around it, or as an argument, which does not travel."""
+    given = {f"argument {number}": value for number, value in enumerate(call.args)} | call.kwargs
+    with contextlib.suppress(TypeError, ValueError):  # no function of Python's, or a name that has no value yet
+        around = inspect.getclosurevars(call.function)
+        given |= {**around.globals, **around.nonlocals}
+    for name, value in given.items():
+        try:
+            cloudpickle.dumps(value)
+        except Exception as error:
+            return f"it has {name}, a {type(value).__name__}, from outside ({error}); make it inside the function"
+    return None
 
 
 def _installed(module: ModuleType) -> bool:

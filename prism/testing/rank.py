@@ -41,4 +41,4 @@ def _pickled(value: Any) -> bytes:
         return bytes(cloudpickle.dumps(value))
     except Exception as error:
         what = f"{type(value).__name__} cannot leave its process ({type(error).__name__}: {error})"
-        raise TypeError(f"a function of prism_world returned what cannot be given back: {what}") from error
+        raise TypeError(f"a function of prism_world returned what cannot be given back: {what}") from None

@@ -10,7 +10,7 @@ import asyncio
 import pickle
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,33 +18,23 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from prism.coordinator import Coordinator
-from prism.core.diagnosis import Diagnosis
 from prism.core.graph import Graph
 from prism.crew import Crew
 from prism.errors import ProgramError, RunError
 from prism.result import Result
 from prism.scenario import Capture, Devices, Output, Program, Scenario, World
-from prism.summary import diagnosis_lines
+from prism.scenario.quantities import SIZE
 from prism.testing.carrying import carried
+from prism.testing.failure import RanksFailed
 from prism.testing.rank import Call, value_path
 
 INTERRUPT_S = 5.0
 """How long a run that is interrupted has to end its ranks."""
-LOG_LINES = 40
-"""How much of a rank's output a failure shows."""
+BACKENDS = ("gloo", "nccl")
 
 
-class RanksFailed(AssertionError):
-    """The ranks did not come to their end; the text has the diagnosis, and the output of the ranks it names."""
-
-    def __init__(self, diagnosis: Diagnosis, logs: dict[int, str]) -> None:
-        self.diagnosis = diagnosis
-        self.logs = logs
-        super().__init__("\n".join(["", *diagnosis_lines(diagnosis), *_where(diagnosis), *_said(diagnosis, logs)]))
-
-
-@dataclass(frozen=True)
-class Ranks:
+@dataclass(frozen=True, eq=False, repr=False)
+class Ranks(Sequence[Any]):
     """What a run left: `values` by rank (none of a script's), the result with peaks and warnings, and the graph."""
 
     values: list[Any]
@@ -58,8 +48,16 @@ class Ranks:
     def __len__(self) -> int:
         return len(self.values)
 
-    def __getitem__(self, rank: int) -> Any:
+    def __getitem__(self, rank: Any) -> Any:
         return self.values[rank]
+
+    def __eq__(self, other: object) -> bool:
+        return self.values == list(other) if isinstance(other, Sequence) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Ranks({self.values!r})"
 
     def log(self, rank: int) -> str:
         """What the rank printed."""
@@ -99,7 +97,7 @@ class Worlds:
         backend: str | None = "gloo",
         slots: int = 2,
         semantics: Literal["auto", "nccl", "gloo"] = "auto",
-        memory: int | None = None,
+        memory: int | str | None = None,
         present_as: str | None = None,
         hang_after_s: float = 60.0,
         folder: Path | None = None,
@@ -108,16 +106,20 @@ class Worlds:
         """Run a function, or a script with `args`, as `size` ranks.
 
         backend: the ranks of a function are in a process group of it before it begins; None: it makes its own.
-        memory: bytes of a rank's device, beyond which torch.OutOfMemoryError is raised. hang_after_s: how long a rank
-        may neither communicate nor end; what deadlocks is found at once. Raises RanksFailed.
+        memory: of a rank's device, in bytes or as in "8MiB", beyond which torch.OutOfMemoryError is raised.
+        hang_after_s: how long a rank may neither communicate nor end; what deadlocks is found at once.
+        Raises RanksFailed.
         """
+        __tracebackhide__ = True
+        _check_backend(backend)
+        capacity = SIZE.parse(memory) if isinstance(memory, str) else memory
         folder = folder or self._next_folder()
         folder.mkdir(parents=True, exist_ok=True)
         scenario = Scenario(
             name=_name(target),
             program=_program(target, args, kwargs, backend, folder),
             world=World(size=size),
-            devices=Devices(slots=slots, memory=memory, present_as=present_as),  # type: ignore[arg-type]
+            devices=Devices(slots=slots, memory=capacity, present_as=present_as),  # type: ignore[arg-type]
             semantics=semantics,
             hang_after=round(hang_after_s * 1e9),
             capture=Capture(payloads="none"),
@@ -175,6 +177,13 @@ async def _capture(run: Coordinator) -> Graph | None:
             return None
 
 
+def _check_backend(backend: str | None) -> None:
+    """Raise ValueError for what torch takes and nothing here stands for."""
+    for part in (backend or "gloo").split(","):  # as in cpu:gloo,cuda:nccl
+        if part.rpartition(":")[2] not in BACKENDS:
+            raise ValueError(f"backend: expected {' or '.join(BACKENDS)}, or None for none, got {backend!r}")
+
+
 @contextmanager
 def _suppressed() -> Iterator[None]:
     """What else goes wrong while the first error is on its way."""
@@ -215,21 +224,3 @@ def _name(target: Callable[..., Any] | str | Path) -> str:
 def _log(folder: Path, rank: int) -> str:
     path = folder / "ranks" / f"{rank}.log"
     return path.read_text(errors="replace") if path.exists() else ""
-
-
-def _where(diagnosis: Diagnosis) -> Iterator[str]:
-    """Each rank's place, one a line."""
-    for state in diagnosis.ranks:
-        op = f" in {state.op} on {state.group}" if state.op else ""
-        number = f", number {state.seq}" if state.seq is not None else ""
-        yield f"  rank {state.rank}: {state.state}{op}{number}" + (f", at {state.callsite}" if state.callsite else "")
-
-
-def _said(diagnosis: Diagnosis, logs: dict[int, str]) -> Iterator[str]:
-    """The end of what the ranks printed, where that is more than their traceback."""
-    told = {state.rank: (state.traceback or "").rstrip() for state in diagnosis.ranks}
-    for rank, text in logs.items():
-        text = text.replace(told.get(rank, ""), "").rstrip() if told.get(rank) else text.rstrip()
-        if text:
-            yield f"output of rank {rank}:"
-            yield from (f"  {line}" for line in text.splitlines()[-LOG_LINES:])

@@ -22,7 +22,8 @@ from prism.core.events import (
     stamp,
 )
 from prism.core.graph import OpKind
-from prism.core.stage.exchange import Capture
+from prism.core.stage.admission import UNBOUNDED, HostMemory
+from prism.core.stage.capture import Capture
 from prism.core.stage.kept import EVERYTHING, Kept
 from prism.core.stage.world import World
 
@@ -64,9 +65,17 @@ def joined(rank: int, ranks: Sequence[int], group: str = "default", backend: str
 
 
 def posted(
-    rank: int, handle: int, of: Call | None = None, group: str = "default", payload: Ref | None = None, site: str = ""
+    rank: int,
+    handle: int,
+    of: Call | None = None,
+    group: str = "default",
+    payload: Ref | None = None,
+    site: str = "",
+    staged: bool = True,
 ) -> Posted:
-    return Posted(rank=rank, group=group, handle=handle, call=of or barrier(), payload=payload, site=site)
+    return Posted(
+        rank=rank, group=group, handle=handle, call=of or barrier(), payload=payload, site=site, staged=staged
+    )
 
 
 def waited(rank: int, *handles: int, blocks: bool = True, site: str = "") -> Waited:
@@ -90,10 +99,17 @@ def asked(
 class Stage:
     """A world that captures; its clock moves by `pass_time` alone, and what it says is given without causes."""
 
-    def __init__(self, size: int, slots: int = 0, hang_after: int = 60 * SECOND, kept: Kept = EVERYTHING) -> None:
+    def __init__(
+        self,
+        size: int,
+        slots: int = 0,
+        hang_after: int = 60 * SECOND,
+        kept: Kept = EVERYTHING,
+        memory: HostMemory = UNBOUNDED,
+    ) -> None:
         self.size = size
         self.exchange = Capture(range(size), kept)
-        self.world = World(range(size), slots or size, self.exchange, hang_after)
+        self.world = World(range(size), slots or size, self.exchange, hang_after, memory=memory)
         self.first = _plain(self.world.start())
         self.now = 0
 

@@ -8,7 +8,8 @@ import msgspec
 
 from prism.core.diagnosis import Warning
 from prism.core.events import Call, Folded
-from prism.core.stage.exchange import Capture, FoldDue
+from prism.core.stage.capture import Capture
+from prism.core.stage.exchange import FoldDue
 from tests.core.actors import RESULT, joined, posted, waited
 
 Message = tuple[Call, str, int]  # what is posted, on which group, in which batch of the rank (0: in none)

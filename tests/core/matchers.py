@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from prism.core.events import Call
-from prism.core.stage.matching import Matcher, Op
+from prism.core.stage.matching import Matcher
+from prism.core.stage.op import Op
 from tests.core.actors import posted
 
 WORLD = (0, 1, 2)

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from prism.core.events import AnyEvent, AnyInstruction, Ticked, stamp
-from prism.core.stage.exchange import Capture
+from prism.core.stage.capture import Capture
 from prism.core.stage.kept import EVERYTHING, Kept
 from prism.core.stage.states import HOLDS_SLOT
 from prism.core.stage.world import World

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prism.core.events import Call, Reply, StoreCall
+from prism.core.events import Call, Clocked, ClockState, Marked, Reply, StoreCall, Timed
 from prism.core.graph import OpKind
 from prism.core.record import MarkStep, PostStep, RankRecord, WaitStep
 from prism.core.stage.answers import Answers, Diverged
@@ -88,3 +88,17 @@ def test_another_operation_has_diverged_whatever_was_made_up() -> None:
     of.post(posted(0, 1, all_reduce()))
     with pytest.raises(Diverged, match=r"results that capture\.payloads does not keep were made up before, keep all$"):
         of.post(posted(0, 2, barrier()))
+
+
+def test_what_the_device_timed_counts_instead_of_the_host() -> None:
+    exchange = answers(MarkStep(), MarkStep(), MarkStep())
+    for compute in (5, 6, 7):
+        exchange.mark(Marked(rank=0, compute=compute))
+    exchange.timed(Timed(rank=0, first=1, durations=(60, -1)))
+    assert exchange.durations(0) == [5, 60, 7]
+
+
+def test_how_the_device_ran_is_kept() -> None:
+    exchange, seen = answers(), Clocked(rank=0, before=ClockState(345, 80, 30), after=ClockState(1980, 600, 55))
+    exchange.clocked(seen)
+    assert exchange.clocks == {0: seen}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from prism.core.graph import Graph, OpKind
@@ -34,7 +34,6 @@ def replayed(graph: Graph, durations: np.ndarray | None = None) -> list[list[int
     return [column.tolist() for column in (timeline.node_start, timeline.node_end, timeline.op_start, timeline.op_end)]
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(programs())
 def test_equals_replay_to_the_nanosecond(graph: Graph) -> None:
     assert columns(graph) == replayed(graph)
@@ -45,26 +44,22 @@ def test_parallel_programs_equal_replay(graph: Graph) -> None:
     assert columns(graph) == replayed(graph)
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(programs(), st.integers(0, WORLD - 1), st.sampled_from([0.5, 1.3, 2.0]))
 def test_a_throttle_without_end_equals_a_slow_rank(graph: Graph, rank: int, factor: float) -> None:
     assert columns(graph, throttle=Throttle((rank,), factor)) == replayed(graph, slow(graph, [rank], factor))
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(programs())
 def test_links_with_room_for_all_change_nothing(graph: Graph) -> None:
     loads = [((0, FULL // max(1, len(graph.ops))),)] * len(graph.ops)
     assert columns(graph, loads=loads) == replayed(graph)
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(programs())
 def test_links_of_their_own_change_nothing(graph: Graph) -> None:
     assert columns(graph, loads=[((op, FULL),) for op in range(len(graph.ops))]) == replayed(graph)
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(programs())
 def test_shared_links_end_nothing_earlier(graph: Graph) -> None:
     shared = columns(graph, loads=[((op % 2, FULL),) for op in range(len(graph.ops))])
@@ -72,7 +67,6 @@ def test_shared_links_end_nothing_earlier(graph: Graph) -> None:
         assert (np.array(later) >= earlier).all()
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(programs(), st.integers(0, WORLD - 1), st.integers(0, 2000))
 def test_a_stop_changes_nothing_before_it_and_ends_nothing_of_the_rank_after(graph: Graph, rank: int, at: int) -> None:
     outcome = simulate(graph, graph.nodes["duration"], costs_of(graph), stop=Stop(rank, at))

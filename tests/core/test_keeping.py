@@ -6,7 +6,8 @@ from prism.core.contribution import Part
 from prism.core.events import Call, Folded, Ref
 from prism.core.graph import OpKind
 from prism.core.record import PostStep, RankRecord
-from prism.core.stage.exchange import Capture, Done, FoldDue, Lent, Outcome, Spent
+from prism.core.stage.capture import Capture
+from prism.core.stage.exchange import Done, FoldDue, Lent, Outcome, Spent
 from prism.core.stage.kept import Kept, PayloadCount
 from tests.core.actors import all_reduce, bytes_of, call, joined, posted, recv, send
 

@@ -6,7 +6,8 @@ import pytest
 
 from prism.core.events import Call, Ref
 from prism.core.graph import OpKind
-from prism.core.stage.matching import disagreement, share
+from prism.core.stage.agreement import disagreement
+from prism.core.stage.op import share
 from tests.core.actors import all_reduce, barrier, call, recv, send
 from tests.core.matchers import WORLD, matcher, post
 
@@ -177,7 +178,7 @@ def test_the_first_broken_operation_is_the_one_that_is_told() -> None:
 
 
 BLOCK = Ref("result", 100, 48)
-SPLITS = ((1, 2, 3),) * 3
+ROW = (1, 2, 3)
 
 
 @pytest.mark.parametrize(
@@ -195,9 +196,9 @@ SPLITS = ((1, 2, 3),) * 3
 )
 def test_what_each_member_gets(kind: OpKind, shares: list[Ref | None]) -> None:
     members = range(len(shares))
-    assert [share(kind, member, 1, (BLOCK,), SPLITS, itemsize=8) for member in members] == shares
+    assert [share(kind, member, 1, (BLOCK,), 3, ROW, itemsize=8) for member in members] == shares
 
 
 def test_each_member_of_an_all_to_all_gets_its_own() -> None:
     results = (Ref("a", 0, 8), Ref("b", 0, 8))
-    assert [share(OpKind.ALL_TO_ALL, member, -1, results, (), 4) for member in range(2)] == list(results)
+    assert [share(OpKind.ALL_TO_ALL, member, -1, results, 2, (), 4) for member in range(2)] == list(results)

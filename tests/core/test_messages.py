@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from prism.core.diagnosis import Warning
-from prism.core.stage.matching import Matcher, Op
+from prism.core.stage.matching import Matcher
+from prism.core.stage.op import Op
 from tests.core.actors import recv, send
 from tests.core.matchers import matcher, post
 

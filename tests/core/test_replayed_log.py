@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from prism.core.events import AnyEvent
-from prism.core.stage.exchange import Capture
+from prism.core.stage.capture import Capture
 from prism.core.stage.world import World
 from tests.core.actors import SECOND
 from tests.core.random_programs import random_programs, skip_one_post

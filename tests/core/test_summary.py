@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.generated import Shape
@@ -85,7 +85,6 @@ def real_posts(touching: Touching, op: int) -> Int64:
     return touching.node[touching.member_ptr[op] : touching.member_ptr[op + 1]]
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(worlds(), SANDBOXES, st.integers(0, 2**32))
 def test_answers_as_the_whole_world_would(graph: Graph, sandbox: list[int], seed: int) -> None:
     Emulated(graph, sandbox).check_all(seed)

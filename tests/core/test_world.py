@@ -20,7 +20,7 @@ from prism.core.events import (
 )
 from prism.core.graph import OpKind
 from prism.core.record import MarkStep, PostStep, WaitStep
-from prism.core.stage.exchange import Capture
+from prism.core.stage.capture import Capture
 from prism.core.stage.kept import Kept
 from prism.core.stage.world import World
 from tests.core.actors import (

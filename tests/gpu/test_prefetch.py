@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from prism.core.events import Ref
-from prism.gpu.prefetch import HIT, MISS, STALL, Pool
+from prism.gpu.emulation.prefetch import HIT, MISS, STALL, Pool
 from prism.net.payloads import Arena, Library
 
 

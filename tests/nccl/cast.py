@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from prism.core.graph import OpKind
-from prism.gpu.pruned import Arc, Contribution, Member, Moved, Op, Pace, Peers, abort, arcs
+from prism.gpu.pruned import Arc, Branches, Contribution, Member, Moved, Op, Pace, Peers, abort, arcs
 
 PAIRWISE = (OpKind.GATHER, OpKind.SCATTER, OpKind.ALL_TO_ALL)
 
@@ -44,12 +44,15 @@ def together(directory: Path, *calls: Callable[[], None]) -> None:
 class Cast:
     """A group of `size` members, of which those in `sandbox` are real."""
 
-    def __init__(self, directory: Path, size: int, sandbox: Sequence[int], replicas: bool = False) -> None:
+    def __init__(
+        self, directory: Path, size: int, sandbox: Sequence[int], replicas: bool = False, nodes: Sequence[int] = ()
+    ) -> None:
         self.directory, self.size, self.sandbox = directory, size, tuple(sandbox)
         who = (directory, "group", size, self.sandbox)
-        self.members = {rank: Member(*who, rank, replicas) for rank in self.sandbox}
+        self.members = {rank: Member(*who, rank, replicas, nodes) for rank in self.sandbox}
         self.arcs = {after: Arc(*who, after) for after in arcs(size, self.sandbox)}
         self.peers = {rank: Peers(*who, rank) for rank in self.sandbox}
+        self.branches = {rank: Branches(*who, rank, nodes) for rank in self.sandbox}
 
     def run(
         self,
@@ -60,8 +63,8 @@ class Cast:
         data: dict[int, torch.Tensor] | None = None,
         pace: Callable[[Sequence[int]], Pace] | None = None,
     ) -> dict[int, Moved]:
-        """What each sandbox member moved. `contribution` by the member before the arc, `data` by member (Peers);
-        `pace` makes one for an arc, or for the peers, of the given members."""
+        """What each sandbox member moved. `contribution` by the member before the arc, or that keeps branches, `data`
+        by member (Peers); `pace` makes one for an arc, or for the peers, of the given members."""
         moved: dict[int, Moved] = {}
         ops = op if isinstance(op, dict) else dict.fromkeys(self.sandbox, op)
         brought = contribution or Contribution.zeros()
@@ -77,9 +80,15 @@ class Cast:
             paced = pace(range(self.size)) if pace else None
             self.peers[rank].run(ops[rank], address((data or {}).get(rank)), paced)
 
+        def branches(rank: int) -> None:
+            by_keeper = brought[rank] if isinstance(brought, dict) else brought
+            self.branches[rank].run(ops[rank], by_keeper, pace(range(self.size)) if pace else None)
+
         real = [partial(member, rank) for rank in self.sandbox]
         if next(iter(ops.values())).kind in PAIRWISE:
             together(self.directory, *real, *(partial(peers, rank) for rank in self.sandbox))
+        elif next(iter(ops.values())).tree:
+            together(self.directory, *real, *(partial(branches, rank) for rank in self.sandbox))
         else:
             virtual = arcs(self.size, self.sandbox).items()
             together(self.directory, *real, *(partial(arc, after, members) for after, members in virtual))

@@ -15,8 +15,8 @@ import torch
 from prism.core.graph import OpKind
 
 pytest.importorskip("prism.gpu.pruned", exc_type=ImportError)
-from prism.gpu.pruned import Aborted, Arc, Contribution, Member, Op, PeerLost, Pipe, abort
-from prism.gpu.pruned_bridge import Link, Party, answer, carry, dial
+from prism.gpu.pruned import Aborted, Arc, Branches, Contribution, Member, Op, PeerLost, Pipe, abort
+from prism.gpu.pruned.bridge import Edge, Link, Party, answer, carry, dial
 from tests.nccl.cast import address, together
 
 TOKEN = b"a secret of this run"
@@ -74,6 +74,32 @@ def test_a_collective_across_hosts(hosts: tuple[Path, Path]) -> None:
         )
     assert torch.equal(mine[0], mine[1])
     torch.testing.assert_close(mine[0], expected[0] + expected[1] + rest)
+
+
+def test_trees_across_hosts(hosts: tuple[Path, Path]) -> None:
+    here, there = hosts
+    count = 1_000_003  # several chunks
+    mine = [torch.arange(count, dtype=torch.int64) % 1000, torch.arange(count, dtype=torch.int64) % 77]
+    op, sandbox = Op(OpKind.ALL_REDUCE, 3, "int64", "sum", count=count, tree=True), (0, 1)
+    rest = torch.ones(count, dtype=torch.int64)
+    expected = mine[0] + mine[1] + rest
+    # The trees are 0 - 2 - 1 and 1 - 0 - 2; member 1 is there, and all that is virtual hangs below member 0.
+    one, zero, kept = Party("member", 1), Party("member", 0), Party("branches", 0)
+    with (
+        bridged(here, there, Link("g", kept, one, Edge(0, 1, False)), Link("g", zero, one, Edge(1, 0, True))),
+        bridged(there, here, Link("g", one, kept, Edge(0, 1, True)), Link("g", one, zero, Edge(1, 0, False))),
+        Member(here, "g", 3, sandbox, 0) as a,
+        Member(there, "g", 3, sandbox, 1) as b,
+        Branches(here, "g", 3, sandbox, 0) as branches,
+    ):
+        together(
+            here,
+            lambda: a.run(op, address(mine[0]), address(mine[0])) and None,
+            lambda: b.run(op, address(mine[1]), address(mine[1])) and None,
+            lambda: branches.run(op, Contribution.left(address(rest), 0)) and None,
+        )
+    assert torch.equal(mine[0], expected)
+    assert torch.equal(mine[1], expected)
 
 
 def test_messages_across_hosts(hosts: tuple[Path, Path]) -> None:

@@ -15,7 +15,7 @@ from prism.core.graph import OpKind
 
 pytest.importorskip("prism.gpu.pruned", exc_type=ImportError)
 from prism.gpu.pruned import Arc, Contribution, Op, Pace, Peers, Pipe, arcs
-from prism.gpu.pruned_plans import release_times
+from prism.gpu.pruned.plans import release_times
 from tests.nccl.cast import Cast, at_once, together
 
 FULL = 512 * 1024  # float32 elements of a full chunk
@@ -78,7 +78,7 @@ def placed(draw: st.DrawFn) -> tuple[int, tuple[int, ...], int]:
     return size, sandbox, draw(st.sampled_from(sorted(arcs(size, sandbox))))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(data=st.data(), place=placed(), kind=st.sampled_from(RINGS), loops=st.integers(0, 2), rest=st.integers(0, 5))
 def test_rings_release_when_the_recursion_over_all_members_does(
     data: st.DataObject, place: tuple[int, tuple[int, ...], int], kind: OpKind, loops: int, rest: int
@@ -96,7 +96,7 @@ def test_rings_release_when_the_recursion_over_all_members_does(
     assert found.tolist() == (ring_recursion(op, posts, stamps, alpha, taus) if taus else [])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(data=st.data(), place=placed(), kind=st.sampled_from([OpKind.BROADCAST, OpKind.REDUCE]), steps=st.integers(1, 4))
 def test_chains_release_when_the_recursion_does(
     data: st.DataObject, place: tuple[int, tuple[int, ...], int], kind: OpKind, steps: int

@@ -13,7 +13,7 @@ from prism.core.timeline.network import TRAFFIC
 
 pytest.importorskip("prism.gpu.pruned", exc_type=ImportError)
 from prism.gpu.pruned import Op, arcs
-from prism.gpu.pruned_plans import arc_plan, plan
+from prism.gpu.pruned.plans import arc_plan, plan
 from tests.nccl.cast import Cast
 
 SIZES = [2, 3, 8, 100, 1024, 8192]

@@ -4,6 +4,7 @@ import torch
 import torch.distributed as dist
 
 dist.init_process_group("gloo")
+dist.barrier()  # all have begun
 rank = dist.get_rank()
 first = torch.empty(1000)
 second = torch.empty(128 * rank + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -101,6 +102,10 @@ def test_it_opens_without_a_word_and_asks_for_nothing(shown: Open, small: Path) 
     assert shown.page.query_selector(".still") is None, "the picture has made room"
 
 
+def test_it_says_what_part_of_the_prediction_is_seen(shown: Open) -> None:
+    assert shown.page.inner_text("#roll > p >> nth=0") == "The last iteration of the prediction."
+
+
 def test_one_zooms_moves_and_comes_back(shown: Open) -> None:
     page = shown.page
     before = page.screenshot()
@@ -135,8 +140,11 @@ def test_a_segment_says_what_it_is_and_leads_to_who_was_waited_for(shown: Open) 
             break
         page.keyboard.press(".")
     late = shown.told.rpartition("; rank ")[2].split()[0]
+    waited = page.evaluate("told => Number(/from ([0-9.]+) ms/.exec(told)[1])", shown.told)
     page.keyboard.press("Enter")
     assert shown.told.startswith(f"rank {late}:")
+    began, lasted = (float(re.findall(rf"{word} ([0-9.]+) ms", shown.told)[0]) for word in ("from", "compute,"))
+    assert began + lasted > waited, "it leads to what the rank did at the time"
 
 
 def test_one_finds_ranks_and_ops(shown: Open) -> None:

@@ -130,7 +130,7 @@ def test_the_tables_say_the_numbers_of_the_result() -> None:
     assert ["0", "", "10.0 µs", "15.0 µs", "15.0 µs"] in rows
     assert ["1", "", "25.0 µs", "15.0 µs", "0.0 µs"] in rows
     assert ["1", "compute", "", "25.0 µs", "62.5 %"] in rows, "the steps of one rank and kind are added up"
-    assert ["half-network", "", "52.0 µs", "1.30x"] in rows
+    assert ["half-network", "", "52.0 µs", "1.300x"] in rows
     assert ["0", "", "3.00 MiB"] in rows
     assert ["1", "", "1.00 MiB"] in rows
 
@@ -285,3 +285,12 @@ def test_what_sandbox_ranks_did_is_told() -> None:
     page = Page(render_html(result, *tiny_job(), "tiny.yaml"))
     assert ["1", "41.0 µs", "40.0 µs", "44.0 µs", "1.00 MiB", "2.00 KiB"] in page.rows
     assert "2 read ahead, 0 late, 0 waited for. Against replay: +2.50 %." in page.text
+
+
+def test_what_does_not_count_is_said_where_it_is_seen() -> None:
+    graph, timeline = tiny_job()
+    result = finished()
+    result.iteration_ns = (result.iteration_ns or [])[-1:]
+    assert "of the prediction, of which the first" not in Page(render_html(result, graph, timeline, "t.yaml")).text
+    result.iteration_ns = []
+    assert "of which the first warms up and does not count" in Page(render_html(result, graph, timeline, "t.yaml")).text

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 from report.tiny import long_job, tiny_job
 
 from prism.core.graph import Graph, Timeline
+from prism.report import perfetto
 from prism.report.perfetto import write_perfetto
 
 
@@ -143,3 +147,21 @@ def test_process_zero_is_left_to_the_idle_task(tmp_path: Path) -> None:
         p.track_descriptor.process for p in written(tmp_path, *tiny_job()).packet if p.HasField("track_descriptor")
     ]
     assert [p.pid for p in processes if p.process_name] == [1, 2]
+
+
+def test_of_a_large_world_ranks_that_do_alike_are_shown_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(perfetto, "MAX_RANKS", 2)
+    graph, timeline = long_job(ranks=1, pieces=6)
+    four = replace(
+        graph,
+        world_size=4,
+        lanes=np.concatenate([graph.lanes] * 4),
+        lane_ptr=6 * np.arange(5),
+        nodes=np.concatenate([graph.nodes] * 4),
+    )
+    four.lanes["rank"] = range(4)
+    start, end = np.tile(timeline.node_start, 4), np.tile(timeline.node_end, 4)
+    start[18:], end[18:] = start[18:] + 1, end[18:] + 1  # rank 3 is later
+    trace = written(tmp_path, four, replace(timeline, node_start=start, node_end=end))
+    assert {names[0] for names in track_names(trace).values()} == {"rank 0 and 2 alike", "rank 3"}
+    assert {names[0] for names in slices(trace)} == {"rank 0 and 2 alike", "rank 3"}

@@ -44,6 +44,5 @@ def test_a_deadlock_says_which_ranks_wait_and_where(prism_world: Any) -> None:
         prism_world(everyone_receives_first)
     assert sorted(failed.value.diagnosis.cycle or []) == [0, 1, 2, 3]
     line = everyone_receives_first.__code__.co_firstlineno + 3
-    for rank in range(4):
-        assert f"rank {rank}: waiting in recv on default, at " in str(failed.value)
-    assert f"test_pipeline.py:{line}" in str(failed.value)
+    assert "\n  ranks 0-3: waiting in recv on default, at " in str(failed.value)
+    assert str(failed.value).endswith(f"test_pipeline.py:{line}")

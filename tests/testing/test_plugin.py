@@ -31,9 +31,14 @@ def test_passes(prism_world):
 """
 
 
-def test_it_works_under_xdist_and_fails_with_the_diagnosis(pytester: pytest.Pytester) -> None:
+def test_it_works_under_xdist_and_fails_with_the_diagnosis(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
     pytester.makepyfile(TESTS)
     result = pytester.runpytest_subprocess("-n", "2", "-p", "no:cacheprovider")
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["*mismatch: *rank 1*barrier*"])
+    result.stdout.fnmatch_lines(["*prism.testing.RanksFailed: mismatch: *rank 1*barrier*"])
     result.stdout.fnmatch_lines(["*rank 1: * in barrier on default, number 1, at *.py:9"])
+    result.stdout.fnmatch_lines(["FAILED *::test_fails - prism.testing.RanksFailed: mismatch*"])
+    assert "Scenario(" not in result.stdout.str(), "nobody wants to see how it is done"

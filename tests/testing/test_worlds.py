@@ -24,6 +24,9 @@ def test_a_function_may_be_local_and_take_arguments(prism_world: Any) -> None:
     ranks = prism_world(program, 100, sign=-1, size=2)
     assert list(ranks) == [-100, -103]
     assert ranks[1] == -103
+    assert ranks == [-100, -103]
+    assert ranks != [-100]
+    assert repr(ranks) == "Ranks([-100, -103])"
     assert ranks.result.status != "failed"
 
 
@@ -64,10 +67,24 @@ def test_a_capacity_is_held(prism_world: Any) -> None:
         prism_world(program, size=2, memory=1 << 21)
 
 
+def test_a_capacity_may_be_written_as_in_a_scenario(prism_world: Any) -> None:
+    assert prism_world(torch.cuda.device_count, size=1, memory="8MiB") == [0]
+    with pytest.raises(ValueError, match=r"expected a size such as 80GiB .*got '8 megs'"):
+        prism_world(dist.get_rank, size=1, memory="8 megs")
+
+
+def test_a_backend_that_nothing_stands_for_is_refused(prism_world: Any) -> None:
+    assert prism_world(dist.get_rank, size=1, backend="cpu:gloo,cuda:nccl") == [0]
+    with pytest.raises(ValueError, match="backend: expected gloo or nccl, or None for none, got 'mpi'"):
+        prism_world(dist.get_rank, size=1, backend="mpi")
+
+
 def test_what_cannot_travel_is_said(prism_world: Any) -> None:
     lock = threading.Lock()
-    with pytest.raises(TypeError, match=r"lambda.* cannot go to the ranks"):
+    with pytest.raises(TypeError, match=r"lambda.* cannot go to the ranks: it has lock, a lock, from outside"):
         prism_world(lambda: lock.locked() if lock else None, size=1)
+    with pytest.raises(TypeError, match=r"get_rank cannot go to the ranks: it has argument 0, a lock, from outside"):
+        prism_world(dist.get_rank, lock, size=1)
 
 
 def test_what_cannot_be_given_back_is_said(prism_world: Any) -> None:

@@ -15,6 +15,12 @@ Scene::Scene(const Group& group, const Op& of, unsigned seed) : op(of), outputs(
     return;
   }
   inputs = random_inputs(op, seed);
+  if (op.tree) {
+    final = run_trees_naively(op, group.sizes, group.nodes, inputs).result;
+    expected.assign(op.size, final);
+    outputs.assign(op.size, Bytes(final.size()));
+    return;
+  }
   const Run run = run_naively(op, group.sizes, inputs);
   expected = run.outputs;
   for (int r = 0; r < op.size; ++r) {
@@ -52,14 +58,20 @@ void Scene::check_outputs(const Group& group) const {
 }
 
 Actor::Actor(const Group& group, Party party)
-    : sizes_(group.sizes), party_(party), ports_(group.ports(party.role, party.rank)) {}
+    : sizes_(group.sizes),
+      party_(party),
+      ports_(group.ports(party.role, party.rank)),
+      shape_(group.size, group.nodes),
+      branches_(branches_of(shape_, group.sandbox, party.rank)) {}
 
 std::unique_ptr<Activity> Actor::act(Scene& scene) {
   switch (party_.role) {
     case Party::Role::kMember:
       return member(scene);
     case Party::Role::kArc:
-      return is_pairwise(scene.op.kind) ? nullptr : arc(scene);
+      return is_pairwise(scene.op.kind) || scene.op.tree ? nullptr : arc(scene);
+    case Party::Role::kBranches:
+      return scene.op.tree ? branches(scene) : nullptr;
     default:
       return is_pairwise(scene.op.kind)
                  ? std::make_unique<Peers>(scene.op, scene.expected[party_.rank].data(), std::nullopt, ports_)
@@ -77,6 +89,10 @@ std::unique_ptr<Activity> Actor::member(Scene& scene) {
   if (is_pairwise(scene.op.kind)) {
     return std::make_unique<PairwiseMember>(scene.op, buffers, ports_);
   }
+  if (scene.op.tree) {
+    places_ = places_of(shape_, ports_);
+    return std::make_unique<TreeMember>(scene.op, sizes_, buffers, places_);
+  }
   return std::make_unique<RingMember>(scene.op, sizes_, rank, buffers, ports_.from(ports_.left_of(rank)),
                                       ports_.to(ports_.right_of(rank)));
 }
@@ -93,11 +109,18 @@ std::unique_ptr<Activity> Actor::arc(const Scene& scene) {
                                       ports_.to({Party::Role::kMember, arc.before()}), pool_);
 }
 
+std::unique_ptr<Activity> Actor::branches(const Scene& scene) {
+  const Contribution contribution{.mode = Mode::kExact, .final = scene.final.data()};
+  return std::make_unique<VirtualBranches>(branches_, scene.op, sizes_, shape_, contribution, std::nullopt, nullptr,
+                                           ports_, pool_);
+}
+
 std::vector<std::unique_ptr<Actor>> cast_of(const Group& group) {
   std::vector<std::unique_ptr<Actor>> cast;
   for (const int rank : group.sandbox) {
     cast.push_back(std::make_unique<Actor>(group, Party{Party::Role::kMember, rank}));
     cast.push_back(std::make_unique<Actor>(group, Party{Party::Role::kPeers, rank}));
+    cast.push_back(std::make_unique<Actor>(group, Party{Party::Role::kBranches, rank}));
     if (arc_after(group.size, group.sandbox, rank).has_value()) {
       cast.push_back(std::make_unique<Actor>(group, Party{Party::Role::kArc, rank}));
     }
@@ -116,6 +139,8 @@ std::vector<Op> all_kinds(int size, std::int64_t count, Dtype dtype) {
     op.count = kind == Kind::kReduceScatter || kind == Kind::kAllToAll ? count * size : count;
     ops.push_back(op);
   }
+  ops.push_back(sum);
+  ops.back().tree = true;
   return ops;
 }
 

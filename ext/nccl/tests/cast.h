@@ -6,7 +6,10 @@
 #include <memory>
 #include <vector>
 
+#include "../tree_member.h"
+#include "../virtual_branches.h"
 #include "harness.h"
+#include "naive_tree.h"
 
 namespace pruned::testing {
 
@@ -25,7 +28,7 @@ struct Scene {
   void check_outputs(const Group& group) const;
 };
 
-/// One party: its FIFOs, and its activity in a scene. Members, arcs and peers of each sandbox member.
+/// One party: its FIFOs, and its activity in a scene. Members, arcs, peers and branches of each sandbox member.
 class Actor {
  public:
   Actor(const Group& group, Party party);
@@ -37,17 +40,21 @@ class Actor {
  private:
   std::unique_ptr<Activity> member(Scene& scene);
   std::unique_ptr<Activity> arc(const Scene& scene);
+  std::unique_ptr<Activity> branches(const Scene& scene);
 
   Sizes sizes_;
   Party party_;
   Ports ports_;
   Pool pool_;
+  TreeShape shape_;
+  std::vector<Branch> branches_;
+  std::array<TreePlace, kTrees> places_;
 };
 
 /// All parties of a group.
 std::vector<std::unique_ptr<Actor>> cast_of(const Group& group);
 
-/// One operation of each kind, of about so many elements a member.
+/// One operation of each kind, the all_reduce along a ring and along trees, of about so many elements a member.
 std::vector<Op> all_kinds(int size, std::int64_t count, Dtype dtype);
 
 }  // namespace pruned::testing

@@ -40,6 +40,7 @@ struct Group {
   int size = 1;
   std::vector<int> sandbox;
   Sizes sizes = kSmall;
+  std::vector<int> nodes = {};
 
   Ports ports(Party::Role role, int rank) const { return Ports(directory, name, size, sandbox, {role, rank}); }
 };

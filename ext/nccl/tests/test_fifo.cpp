@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <thread>
 
@@ -48,6 +49,40 @@ void check_slots(Directory& files) {
   for (int i = 0; i < 1000; ++i) {
     CHECK(get(ends.in) == i && ends.out.ready(), "first in, first out");
     put(ends.out, i + kSlots);
+  }
+}
+
+/// Who sleeps is woken by whoever puts off waking it: in the end, before it waits itself, and after so many rings.
+void check_wakes(Directory& files) {
+  for (int rings : {1, 3, kSlots, kSlots + 1}) {
+    Bell bell(files, "sleeper");
+    const std::uint32_t seen = bell.rings();
+    std::atomic<bool> woken = false;
+    std::thread sleeper([&] {
+      const std::int64_t deadline = now() + 20'000 * kMillisecond;
+      while (bell.rings() == seen && now() < deadline) {
+        bell.wait(seen, deadline);
+      }
+      woken = now() < deadline;
+    });
+    const auto words = files.open("sleeper", 2 * sizeof(std::uint32_t));  // rings, sleepers
+    while (std::atomic_ref(reinterpret_cast<std::uint32_t*>(words->data())[1]).load() == 0) {
+      std::this_thread::yield();
+    }
+    {
+      Wakes wakes;
+      for (int i = 0; i < rings; ++i) {
+        bell.ring(false);
+      }
+      if (rings == 3) {
+        wakes.settle();
+        sleeper.join();
+      }
+    }
+    if (sleeper.joinable()) {
+      sleeper.join();
+    }
+    CHECK(woken, "a sleeper is woken");
   }
 }
 
@@ -165,6 +200,7 @@ void test_fifo() {
   const TemporaryDirectory path;
   Directory files(path.path());
   check_slots(files);
+  check_wakes(files);
   check_wrap(files);
   check_attaching(files);
   check_mismatch(files);

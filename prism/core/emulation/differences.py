@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from prism.core.events import Call
 from prism.core.graph import OpKind
-from prism.core.stage.matching import UNEVEN
+from prism.core.stage.op import UNEVEN
 
 FIELDS = {
     "dtype": "dtype", "reduce": "reduction", "root": "root", "peer": "peer", "tag": "tag", "count": "elements",

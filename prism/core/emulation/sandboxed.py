@@ -13,13 +13,26 @@ import numpy as np
 
 from prism.core.emulation.differences import differences, differences_from_lane
 from prism.core.emulation.lane_steps import record_of_lane
-from prism.core.events import Asked, Finished, Folded, Joined, Marked, Posted, Reply, StoreCall, Waited
+from prism.core.events import (
+    Asked,
+    Clocked,
+    Finished,
+    Folded,
+    Joined,
+    Marked,
+    Posted,
+    Reply,
+    Staged,
+    StoreCall,
+    Timed,
+    Waited,
+)
 from prism.core.graph import Graph, NodeKind, OpKind
 from prism.core.record import MarkStep, PostStep, RankRecord, Step, WaitStep
 from prism.core.stage import phrases
 from prism.core.stage.answers import Answers, Diverged
 from prism.core.stage.exchange import Outcome
-from prism.core.stage.matching import CommGroup, Op, Post
+from prism.core.stage.op import CommGroup, Op, Post
 from prism.core.stage.store import SETS, Store
 from prism.core.stage.warnings import Warnings
 
@@ -71,6 +84,9 @@ class Sandboxed:
     def members(self, rank: int, group: str) -> tuple[int, ...]:
         return self._members[rank, group]
 
+    def acting(self, rank: int) -> int:
+        return rank
+
     def last_common(self, group: CommGroup) -> Op | None:
         """Nothing is in common: of virtual ranks nobody knows what they have posted."""
 
@@ -106,6 +122,9 @@ class Sandboxed:
             self._note(row, event)
         return []
 
+    def staged(self, event: Staged) -> list[Outcome]:
+        raise AssertionError(f"the engine takes inputs from where they are, yet rank {event.rank} has staged one")
+
     def folded(self, event: Folded) -> list[Outcome]:
         raise AssertionError(f"sandbox ranks are told to fold nothing, yet rank {event.rank} folded")
 
@@ -120,6 +139,12 @@ class Sandboxed:
         if not isinstance(expected, MarkStep):
             raise Diverged(event.rank, expected, MarkStep().told())
         self._walks[event.rank].walls.append(event.wall)
+
+    def timed(self, event: Timed) -> None:
+        raise AssertionError(f"sandbox ranks are timed by the host, yet rank {event.rank} was by its device")
+
+    def clocked(self, event: Clocked) -> None:
+        raise AssertionError(f"sandbox ranks are timed by the host, yet rank {event.rank} was by its device")
 
     def finish(self, event: Finished) -> None:
         walk = self._walks[event.rank]

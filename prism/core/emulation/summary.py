@@ -108,9 +108,18 @@ class Clock:
         self._end(1 + op, end)
         return end
 
+    def unlocked(self, op: int) -> list[int]:
+        """The ops that are ready since this one, the last to end, has ended."""
+        needing = self._needing(1 + op)
+        ready: list[int] = needing[self._missing[needing] == 0].tolist()
+        return ready
+
     def _end(self, root: int, end: int) -> None:
         self._ends[root] = end
-        self._missing[self._needed_by[self._needed_ptr[root] : self._needed_ptr[root + 1]]] -= 1
+        self._missing[self._needing(root)] -= 1
+
+    def _needing(self, root: int) -> Int64:
+        return self._needed_by[self._needed_ptr[root] : self._needed_ptr[root + 1]]
 
 
 class _Part(NamedTuple):

@@ -8,10 +8,24 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from prism.core.events import Asked, Call, Finished, Folded, Joined, Marked, Posted, Reply, StoreCall, Waited
+from prism.core.events import (
+    Asked,
+    Call,
+    Clocked,
+    Finished,
+    Folded,
+    Joined,
+    Marked,
+    Posted,
+    Reply,
+    Staged,
+    StoreCall,
+    Timed,
+    Waited,
+)
 from prism.core.record import MarkStep, PostStep, RankRecord, Step, WaitStep
 from prism.core.stage.exchange import Done, Outcome
-from prism.core.stage.matching import CommGroup, Op
+from prism.core.stage.op import CommGroup, Op
 from prism.core.stage.warnings import Warnings
 
 
@@ -51,6 +65,7 @@ class Answers:
 
     def __init__(self, records: Iterable[RankRecord]) -> None:
         self.warnings = Warnings()
+        self.clocks: dict[int, Clocked] = {}  # by rank
         self._walks = {record.rank: _Walk(record) for record in records}
 
     broken: Op | None = None
@@ -65,6 +80,10 @@ class Answers:
     def members(self, rank: int, group: str) -> tuple[int, ...]:
         """Nobody waits for members of a group here."""
         return ()
+
+    def acting(self, rank: int) -> int:
+        """Each acts for itself."""
+        return rank
 
     def last_common(self, group: CommGroup) -> Op | None:
         """Nothing is in common: each rank runs alone."""
@@ -92,6 +111,9 @@ class Answers:
             return [Done(event.rank, event.handle, None, source=recorded.source, synthesised=True)]
         return [Done(event.rank, event.handle, recorded.result, recorded.blocks, recorded.source)]
 
+    def staged(self, event: Staged) -> list[Outcome]:
+        raise AssertionError(f"nothing is staged while answering from the record, yet rank {event.rank} has")
+
     def folded(self, event: Folded) -> list[Outcome]:
         raise AssertionError(f"nothing is folded while answering from the record, yet rank {event.rank} folded")
 
@@ -105,6 +127,14 @@ class Answers:
         recorded = self._next(event.rank, MarkStep(), event.compute)
         if not isinstance(recorded, MarkStep):
             raise self._diverged(event.rank, recorded, MarkStep().told())
+
+    def timed(self, event: Timed) -> None:
+        durations = self._walks[event.rank].durations
+        for step, duration in enumerate(event.durations, start=event.first):
+            durations[step] = duration if duration >= 0 else durations[step]
+
+    def clocked(self, event: Clocked) -> None:
+        self.clocks[event.rank] = event
 
     def finish(self, event: Finished) -> None:
         """What a rank has left out shows in `complete`."""

@@ -26,17 +26,18 @@ from prism.core.graph import (
     Table,
 )
 from prism.core.record import MarkStep, PostStep, RankRecord, WaitStep
-from prism.core.stage.matching import CommGroup, Matcher, Op, Post
+from prism.core.stage.matching import Matcher
+from prism.core.stage.op import CommGroup, Op, Post
 
 
 def build_graph(records: Sequence[RankRecord], matcher: Matcher) -> Graph:
     """The bare graph of what the ranks did; operations that never completed are left out."""
-    groups = sorted(matcher.groups, key=_group_key)
+    groups = sorted(matcher.groups, key=group_key)
     position = {group.index: i for i, group in enumerate(groups)}
     ops = sorted((op for op in matcher.ops if op.done), key=lambda op: (position[op.group.index], op.channel, op.seq))
     index = {op.number: i for i, op in enumerate(ops)}
     of_post = {(p.rank, p.handle): index[op.number] for op in ops for p in op.posts.values()}
-    lanes = _Lanes(of_post)
+    lanes = Lanes(of_post)
     for record in records:
         lanes.add(record)
     return Graph(
@@ -45,7 +46,7 @@ def build_graph(records: Sequence[RankRecord], matcher: Matcher) -> Graph:
         lanes=np.array([(r.rank, Stream.HOST, 0) for r in records], dtype=LANE),
         lane_ptr=_pointers(lanes.lengths),
         nodes=np.array(lanes.rows, dtype=NODE),
-        ops=_op_table(ops, position),
+        ops=op_table(ops, position),
         post_ptr=_pointers([len(op.members) for op in ops]),
         posts=np.array([lanes.posts[i, p.rank, p.handle] for i, op in enumerate(ops) for p in _posts(op)], np.int64),
         wait_ptr=_pointers([len(ops_of) for ops_of in lanes.waits]),
@@ -56,7 +57,7 @@ def build_graph(records: Sequence[RankRecord], matcher: Matcher) -> Graph:
     )
 
 
-class _Lanes:
+class Lanes:
     """The nodes of all ranks, lane by lane, each communication node with the compute segment before it."""
 
     def __init__(self, of_post: dict[tuple[int, int], int]) -> None:
@@ -97,7 +98,7 @@ class _Lanes:
         return self.sites.setdefault(site, len(self.sites)) if site else -1
 
 
-def _group_key(group: CommGroup) -> tuple[int, str, tuple[int, ...], int]:
+def group_key(group: CommGroup) -> tuple[int, str, tuple[int, ...], int]:
     # Numbers sort as numbers: torch names its groups "0", "1", ..., "10".
     return (len(group.name), group.name, group.ranks, group.generation)
 
@@ -106,7 +107,7 @@ def _posts(op: Op) -> list[Post]:
     return [op.posts[m] for m in range(len(op.members))]
 
 
-def _op_table(ops: Sequence[Op], position: dict[int, int]) -> Table:
+def op_table(ops: Sequence[Op], position: dict[int, int]) -> Table:
     table = np.zeros(len(ops), dtype=OP)
     last: dict[tuple[int, tuple[int, ...]], int] = {}
     for i, op in enumerate(ops):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from prism.core.contribution import Part
 from prism.core.events import Ref
 from prism.core.graph import ITEMSIZE, OpKind
 from prism.core.record import PostStep
 from prism.core.stage.kept import Kept, PayloadCount
-from prism.core.stage.matching import Op
+from prism.core.stage.op import Op
 
 REDUCTIONS = frozenset({OpKind.ALL_REDUCE, OpKind.REDUCE_SCATTER, OpKind.REDUCE})
 """Operations whose result is a sum."""
@@ -29,13 +29,13 @@ class Keeping:
             return ()
         return self.kept.parts(op.members)
 
-    def note(self, op: Op, steps: Sequence[PostStep], sums: Sequence[Ref]) -> list[Ref]:
+    def note(self, op: Op, steps: Mapping[int, PostStep], sums: Sequence[Ref]) -> list[Ref]:
         """Write into its members' steps what stays of an operation that has its results; returns those that do not."""
         itemsize = ITEMSIZE[op.call.dtype]
         dropped = [ref for ref in op.results if not self.kept.keeps(op.call.dtype, ref.nbytes)]
-        for member, step in enumerate(steps):
+        for member, step in steps.items():
             result = op.result(member, itemsize)
-            if result is not None and op.results[min(member, len(op.results) - 1)] in dropped:
+            if result is not None and op.whole(member) in dropped:
                 step.dropped = result.nbytes
             else:
                 step.result = result
@@ -44,10 +44,10 @@ class Keeping:
         missing = sum(ref.nbytes for ref in dropped)
         self.count.dropped_bytes += missing
         self.count.kept_bytes += stored - missing
-        self.count.synthesised_ops += any(step.dropped for step in steps)
+        self.count.synthesised_ops += any(step.dropped for step in steps.values())
         return dropped
 
-    def _note_sums(self, op: Op, steps: Sequence[PostStep], sums: Sequence[Ref]) -> None:
+    def _note_sums(self, op: Op, steps: Mapping[int, PostStep], sums: Sequence[Ref]) -> None:
         for part, ref in zip(self.parts(op) if sums else (), sums, strict=True):
             for member in part.left_out if part.member < 0 else (part.member,):
                 setattr(steps[member], part.field, ref)

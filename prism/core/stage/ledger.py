@@ -10,7 +10,10 @@ from collections import defaultdict
 
 
 class Ledger:
-    """Open instructions of each rank, by what they are (fold, deliver, probe, suspend) and a number."""
+    """Open instructions of each rank, by what they are (fold, deliver, probe, suspend) and a number.
+
+    So are inputs that a rank has yet to bring (stage), and memory that is moved or waited for (page).
+    """
 
     def __init__(self) -> None:
         self._open: defaultdict[int, dict[tuple[str, int], None]] = defaultdict(dict)
@@ -28,7 +31,7 @@ class Ledger:
 
     def busy(self, rank: int) -> bool:
         """Whether the rank has been given something to do whose ending is still to come; a look at it is none."""
-        return any(what in ("fold", "deliver") for what, _ in self._open[rank])
+        return any(what in ("fold", "deliver", "stage", "page") for what, _ in self._open[rank])
 
     def of(self, what: str, rank: int) -> list[int]:
         """The numbers that are open for a rank, oldest first."""

@@ -9,118 +9,14 @@ never completes, and its `broken` says who said what.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
 
-from prism.core.events import Call, Posted, Ref
+from prism.core.events import Call, Posted
 from prism.core.graph import ITEMSIZE, OpKind
 from prism.core.semantics import rules
+from prism.core.stage.agreement import differs, scatter_disagreement
+from prism.core.stage.op import CommGroup, Op, Post
+from prism.core.stage.unmatched import ANY, Unmatched
 from prism.core.stage.warnings import Warnings
-
-SELF_CONTAINED = frozenset({OpKind.BROADCAST, OpKind.SCATTER, OpKind.SEND_RECV, OpKind.BARRIER})
-"""Operations whose result is one member's input (or nothing); all others need a fold once all have posted."""
-
-UNEVEN = frozenset({OpKind.ALL_GATHER, OpKind.ALL_TO_ALL, OpKind.BARRIER, OpKind.SCATTER})
-"""Operations whose members may bring inputs of different sizes."""
-
-
-@dataclass(frozen=True)
-class Post:
-    """One member's side of an operation, as it was posted."""
-
-    rank: int
-    handle: int
-    call: Call
-    payload: Ref | None
-    site: str
-
-
-@dataclass
-class CommGroup:
-    """A process group as the ranks made it: name, global ranks by group rank, who has joined, how often made before."""
-
-    index: int
-    name: str
-    ranks: tuple[int, ...]
-    backend: str
-    generation: int = 0
-    joined: dict[int, None] = field(default_factory=dict)
-
-    def member(self, rank: int) -> int:
-        """The group rank of a global rank."""
-        return self.ranks.index(rank)
-
-
-@dataclass
-class Op:
-    """One operation: `posts` by group rank (a message: 0 is the sender, 1 the receiver)."""
-
-    number: int
-    group: CommGroup
-    seq: int
-    members: tuple[int, ...]  # global ranks, in the order of `posts`
-    channel: tuple[int, ...]  # () for collectives; (sender, receiver, tag) for messages
-    posts: dict[int, Post] = field(default_factory=dict)
-    results: tuple[Ref, ...] = ()
-    done: bool = False
-    broken: str = ""  # in what the members disagree
-
-    @property
-    def call(self) -> Call:
-        """The first member's view of the operation."""
-        return next(iter(self.posts.values())).call
-
-    @property
-    def complete(self) -> bool:
-        """Whether every member has posted."""
-        return len(self.posts) == len(self.members)
-
-    @property
-    def ready(self) -> bool:
-        """Whether the operation can be done: every member has posted, and they agree."""
-        return self.complete and not self.broken
-
-    @property
-    def absent(self) -> list[int]:
-        """The global ranks that have not posted."""
-        return [rank for member, rank in enumerate(self.members) if member not in self.posts]
-
-    def splits(self) -> tuple[tuple[int, ...], ...]:
-        """Elements from each member to each member, where the operation has such a matrix."""
-        return tuple(self.posts[m].call.send for m in range(len(self.members)))
-
-    def result(self, member: int, itemsize: int) -> Ref | None:
-        """What the member has to copy into its tensors; None for nothing."""
-        if not self.results:
-            return None
-        return share(self.call.kind, member, self.call.root, self.results, self.splits(), itemsize)
-
-    def blocks(self, member: int, itemsize: int) -> tuple[int, ...]:
-        """Bytes that a member gets from each, where that is less than it awaits; else nothing."""
-        if self.call.kind is not OpKind.ALL_TO_ALL:
-            return ()
-        sent = tuple(row[member] for row in self.splits())
-        return () if sent == self.posts[member].call.recv else tuple(count * itemsize for count in sent)
-
-
-def share(
-    kind: OpKind, member: int, root: int, results: tuple[Ref, ...], splits: tuple[tuple[int, ...], ...], itemsize: int
-) -> Ref | None:
-    """The part of an operation's results that a member gets: nothing, its slice, its own, or the one for all."""
-    if kind is OpKind.SEND_RECV:
-        return results[0] if member == 1 else None
-    if kind is OpKind.BROADCAST:
-        return None if member == root else results[0]
-    if kind in (OpKind.REDUCE, OpKind.GATHER):
-        return results[0] if member == root else None
-    if kind is OpKind.ALL_TO_ALL:
-        return results[member]
-    if kind is OpKind.SCATTER:
-        nbytes = results[0].nbytes // len(splits)
-        return results[0].part(member * nbytes, nbytes)
-    if kind is OpKind.REDUCE_SCATTER:
-        row = splits[member]
-        return results[0].part(sum(row[:member]) * itemsize, row[member] * itemsize)
-    return results[0]
 
 
 class Matcher:
@@ -140,7 +36,8 @@ class Matcher:
         self._collectives: dict[int, list[Op]] = defaultdict(list)
         self._posted: dict[tuple[int, int], int] = defaultdict(int)  # (group, member) -> collectives posted
         self._messages: dict[tuple[int, int, int, int], int] = defaultdict(int)  # channel of a group -> messages made
-        self._open: dict[int, list[tuple[bool, int, Post]]] = defaultdict(list)  # group -> unmatched (sends, me, post)
+        self._staging: dict[tuple[int, int], Post] = {}  # (rank, handle) -> a post whose input is still on its way
+        self._unmatched = Unmatched()
 
     def join(self, rank: int, name: str, ranks: tuple[int, ...], backend: str) -> CommGroup:
         """A member made its process group object."""
@@ -161,10 +58,16 @@ class Matcher:
     def post(self, event: Posted) -> Op | None:
         """The operation that a post belongs to; None for a message whose other side is not there yet."""
         group = self.of(event.rank, event.group)
-        post = Post(event.rank, event.handle, event.call, event.payload, event.site)
+        post = Post(event.rank, event.handle, event.call, event.payload, event.site, event.staged)
+        if not event.staged:
+            self._staging[event.rank, event.handle] = post
         if event.call.kind is OpKind.SEND_RECV:
             return self._message(group, post)
         return self._collective(group, post)
+
+    def staged(self, rank: int, handle: int) -> None:
+        """The input of a post that came before is there."""
+        self._staging.pop((rank, handle)).staged = True
 
     def last_common(self, group: CommGroup) -> Op | None:
         """The last collective of the group that all its members have posted."""
@@ -181,27 +84,35 @@ class Matcher:
         op = line[seq]
         op.posts[member] = post
         first = next(iter(op.posts.values()))
-        self._check(op, op.broken or _differs(first, post) or (self._size_disagreement(op) if op.complete else ""))
+        self._check(op, op.broken or differs(first, post) or (self._size_disagreement(op) if op.complete else ""))
         return op
 
     def _message(self, group: CommGroup, post: Post) -> Op | None:
-        me = group.member(post.rank)
-        waiting = self._open[group.index]
-        for at, (sends, other, peer_post) in enumerate(waiting):
-            if sends != post.call.sends and self._meets(group, me, post.call, other, peer_post.call):
-                del waiting[at]
+        me, toward = group.member(post.rank), self._toward(group, post.call.peer)
+        for side in self._unmatched.facing(group.index, me, toward, post.call.sends):
+            if self._meets(group, me, post.call, side.member, side.post.call):
                 break
         else:
-            waiting.append((post.call.sends, me, post))
+            self._unmatched.put(group.index, me, toward, post)
             return None
-        sender, receiver = (me, other) if post.call.sends else (other, me)
-        channel = (sender, receiver, post.call.tag if post.call.sends else peer_post.call.tag)
+        self._unmatched.take(group.index, side)
+        sender, receiver = (me, side.member) if post.call.sends else (side.member, me)
+        send, recv = (post, side.post) if post.call.sends else (side.post, post)
+        channel = self._channel(group, sender, receiver, send.call)
         seq = self._messages[group.index, *channel]
         self._messages[group.index, *channel] += 1
-        op = self._new(group, seq, (group.ranks[sender], group.ranks[receiver]), channel)
-        op.posts = {0: post, 1: peer_post} if post.call.sends else {0: peer_post, 1: post}
+        op = self._new(group, seq, (group.ranks[channel[0]], group.ranks[channel[1]]), channel)
+        op.posts = {0: send, 1: recv}
         self._check(op, self._message_disagreement(op))
         return op
+
+    def _toward(self, group: CommGroup, peer: int) -> int:
+        """The member that posts the other side of a message with this peer; ANY for any."""
+        return peer if peer >= 0 else ANY
+
+    def _channel(self, group: CommGroup, sender: int, receiver: int, send: Call) -> tuple[int, int, int]:
+        """What a message runs in: the group ranks of its ends, and its tag."""
+        return sender, receiver, send.tag
 
     def _meets(self, group: CommGroup, me: int, mine: Call, other: int, theirs: Call) -> bool:
         if mine.peer not in (other, -1) or theirs.peer not in (me, -1):
@@ -223,16 +134,19 @@ class Matcher:
 
     def _size_disagreement(self, op: Op) -> str:
         """What members await from each other is what the others send."""
-        posts = [op.posts[m] for m in range(len(op.members))]
         if op.call.kind is OpKind.SCATTER:
-            return _scatter_disagreement(posts, posts[op.call.root])
-        for receiver, post in enumerate(posts):
+            return scatter_disagreement(op, op.posts[op.call.root]) if op.call.root in op.posts else ""
+        alike = op.call.kind is not OpKind.ALL_TO_ALL  # whether each sends the same to all
+        row = tuple(op.sent(sender, 0) for sender in range(len(op.members))) if alike and op.call.recv else ()
+        for receiver, post in sorted(op.posts.items(), key=lambda item: item[0]):
+            if alike and post.call.recv in (row, ()):
+                continue
             for sender, awaited in enumerate(post.call.recv):
-                other = posts[sender]
-                sent = other.call.send[receiver] if op.call.kind is OpKind.ALL_TO_ALL else other.call.count
+                sent = op.sent(sender, receiver)
                 if sent != awaited:
                     text = (
-                        f"elements from rank {other.rank} to rank {post.rank}: {sent} are sent, {awaited} are awaited"
+                        f"elements from rank {op.members[sender]} to rank {post.rank}: "
+                        f"{sent} are sent, {awaited} are awaited"
                     )
                     if op.call.kind is not OpKind.ALL_TO_ALL or not self._tolerated(op, sent, awaited, text, post):
                         return text
@@ -263,40 +177,3 @@ class Matcher:
         op = Op(len(self.ops), group, seq, members, channel)
         self.ops.append(op)
         return op
-
-
-def disagreement(op: Op) -> str:
-    """In what the members of a broken operation disagree, told by rank and not by who came first."""
-    first, *others = (op.posts[member] for member in sorted(op.posts))
-    return next((text for post in others if (text := _differs(first, post))), op.broken)
-
-
-def _differs(first: Post, post: Post) -> str:
-    """Two members name the same operation, type, reduction and root, and (where they must) the same size."""
-    theirs, ours = first.call, post.call
-    told: list[tuple[str, object, object]] = [
-        ("operation", theirs.name, ours.name),
-        ("dtype", theirs.dtype, ours.dtype),
-        ("reduction", theirs.reduce, ours.reduce),
-        ("root", theirs.root, ours.root),
-    ]
-    if ours.kind not in UNEVEN:
-        told.append(("elements", theirs.count, ours.count))
-    if ours.kind is OpKind.REDUCE_SCATTER:
-        told.append(("sizes", list(theirs.send), list(ours.send)))
-    if ours.kind is OpKind.SEND_RECV:
-        return ""  # two sides of a message differ by nature
-    for what, a, b in told:
-        if a != b:
-            return f"{what}: rank {first.rank} has {a}, rank {post.rank} has {b}"
-    return ""
-
-
-def _scatter_disagreement(posts: list[Post], root: Post) -> str:
-    for post in posts:
-        if post is not root and post.call.count * len(posts) != root.call.count:
-            return (
-                f"elements: rank {root.rank} scatters {root.call.count} over {len(posts)} ranks, "
-                f"rank {post.rank} awaits {post.call.count}"
-            )
-    return ""

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from prism.core.graph import OpKind
 from prism.core.record import PostStep, RankRecord
 from prism.core.semantics import rules
-from prism.core.stage.matching import Matcher, Op
+from prism.core.stage.matching import Matcher
+from prism.core.stage.op import Op
 
 Line = tuple[int, ...]  # what runs serially on a rank: () its collectives, (a, b) its messages with one other rank
 Node = tuple[int, Line, int]  # the gap before the k-th unit of a rank's line; or (-1, (), number) for an operation
@@ -47,14 +48,23 @@ def _edges(record: RankRecord, matcher: Matcher, number: Mapping[tuple[int, int]
         if not isinstance(step, PostStep) or (record.rank, step.handle) not in number:
             continue
         op = matcher.ops[number[record.rank, step.handle]]
-        if not rules(op.group.backend).ordered or op.members == (record.rank, record.rank):
+        ends = _ends(record.rank, step, op)
+        if not rules(op.group.backend).ordered or ends == (record.rank, record.rank):
             continue
-        line = tuple(sorted(op.members)) if op.call.kind is OpKind.SEND_RECV else ()
+        line = tuple(sorted(ends))
         if not (step.batch and step.batch == batches[line]):
             gaps[line] += 1
         batches[line] = step.batch
         yield (record.rank, line, gaps[line]), (OPERATION, (), op.number)
         yield (OPERATION, (), op.number), (record.rank, line, gaps[line] + 1)
+
+
+def _ends(rank: int, step: PostStep, op: Op) -> tuple[int, ...]:
+    """The two ranks between which a message goes, as this one of them knows them; () for a collective."""
+    if op.call.kind is not OpKind.SEND_RECV:
+        return ()
+    other = step.call.peer if step.call.peer >= 0 else step.source
+    return (rank, op.group.ranks[other]) if other >= 0 else op.members
 
 
 def _cycle(after: Mapping[Node, list[Node]], before: Mapping[Node, int]) -> list[Node]:

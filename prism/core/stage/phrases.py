@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from prism.core.diagnosis import SEPARATOR
 from prism.core.events import Posted
 from prism.core.graph import OpKind
-from prism.core.stage.matching import Op
+from prism.core.stage.op import Op
 from prism.core.stage.ranks import Rank
 from prism.core.stage.situation import Situation
 from prism.core.stage.stuck import absent, awaited, waits_for_store
@@ -56,7 +56,8 @@ def situation(seen: Situation, rank: Rank) -> str:
         return _message(seen, rank, posted, op)
     missing = list(absent(seen, rank, handle))
     lacking = f", which {ranks(missing)} {'have' if len(missing) > 1 else 'has'} not posted" if missing else ""
-    virtual = [member for member in op.members if member not in seen.ranks] if op is not None else []
+    members = op.members if op is not None else ()
+    virtual = [member for member in members if seen.exchange.acting(member) not in seen.ranks]
     played = f"; {ranks(virtual)} of it {'are' if len(virtual) > 1 else 'is'} virtual" if virtual else ""
     number = f"operation {op.seq + 1} of" if op is not None else "on"
     return f"in {posted.call.name}, {number} group {posted.group}, {_where(rank, posted)}{lacking}{played}"
@@ -64,12 +65,18 @@ def situation(seen: Situation, rank: Rank) -> str:
 
 def _message(seen: Situation, rank: Rank, posted: Posted, op: Op | None) -> str:
     members = seen.exchange.members(rank.rank, posted.group)
-    peer = f"rank {members[posted.call.peer]}" if posted.call.peer >= 0 else "any rank"
+    peer = _peer(seen, members[posted.call.peer]) if posted.call.peer >= 0 else "any rank"
     direction, other = ("to", "receive") if posted.call.sends else ("from", "send")
     told = f"in {posted.call.name} {direction} {peer} {_where(rank, posted)}"
-    if posted.call.peer >= 0 and members[posted.call.peer] not in seen.ranks:
+    acting = seen.exchange.acting(members[posted.call.peer]) if posted.call.peer >= 0 else rank.rank
+    if acting not in seen.ranks:
         return f"{told}, which is virtual"
     return f"{told}, which has no matching {other}" if op is None or op.absent else told
+
+
+def _peer(seen: Situation, rank: int) -> str:
+    acting = seen.exchange.acting(rank)
+    return f"rank {rank}" + (f" (for which rank {acting} stands)" if acting != rank else "")
 
 
 def _where(rank: Rank, posted: Posted) -> str:
@@ -105,7 +112,10 @@ def ending(rank: Rank) -> str:
     if rank.error:
         return f"raised {rank.error}" + (f" at {place(rank.site)}" if rank.site else "")
     code = rank.code or 0
-    if code >= 0:
+    if code > 0:
         return f"ended with exit code {code}"
+    seen = f", last seen at {place(rank.site)}" if rank.site else ""
+    if code == 0:
+        return f"ended with exit code 0 before it had done what was captured of it{seen}"
     known = {s.value for s in signal.Signals}
-    return f"was killed by {signal.Signals(-code).name if -code in known else f'signal {-code}'}"
+    return f"was killed by {signal.Signals(-code).name if -code in known else f'signal {-code}'}{seen}"

@@ -37,6 +37,8 @@ class Rank:
     cut: bool = False
     peak_bytes: int | None = None
     peak_breakdown: PeakBreakdown | None = None
+    reserved_bytes: int | None = None
+    snapshot: str = ""  # the file with what its memory held when it ran out
     iterations: int = 0
     switches: int = 0  # times it got a slot back after its start
     story: deque[str] = field(default_factory=lambda: deque(maxlen=STORY_LENGTH))

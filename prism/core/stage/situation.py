@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prism.core.diagnosis import Diagnosis
-from prism.core.stage.exchange import Exchange
+from prism.core.stage.askers import Askers
+from prism.core.stage.exchange import Exchange, FoldDue
 from prism.core.stage.ledger import Ledger
+from prism.core.stage.loans import Loans
 from prism.core.stage.ranks import Rank
 
 
@@ -18,6 +20,9 @@ class Situation:
         self.exchange = exchange
         self.hang_after = hang_after
         self.ledger = Ledger()
+        self.folds: dict[int, FoldDue] = {}  # sums that are under way, by the number of the operation
+        self.loans = Loans()
+        self.askers = Askers()
         self.now = 0
         self.acting = len(self.ranks)  # ranks that can go on by themselves
         self.ended = 0
@@ -26,11 +31,13 @@ class Situation:
         self.diagnosis: Diagnosis | None = None
         self.interrupted = False
         self.broke = ""  # what failed in us, not in the program
+        self.refused = ""  # what this machine does not have
 
     @property
     def over(self) -> bool:
         """Whether nothing is left to do but to end what is still alive."""
-        return self.diagnosis is not None or self.interrupted or bool(self.broke) or self.ended == len(self.ranks)
+        ends = self.diagnosis or self.interrupted or self.broke or self.refused
+        return bool(ends) or self.ended == len(self.ranks)
 
     @property
     def alive(self) -> bool:

@@ -126,5 +126,6 @@ def _need(seen: Situation, rank: Rank, handle: int) -> Need:
         return Need([member for member in op.absent if member in seen.ranks])
     posted = rank.open[handle]  # a message whose other side is not there
     members, peer = seen.exchange.members(rank.rank, posted.group), posted.call.peer
-    others = [members[peer]] if peer >= 0 else [member for member in members if member != rank.rank]
+    awaited_from = [members[peer]] if peer >= 0 else [member for member in members if member != rank.rank]
+    others = list(dict.fromkeys(map(seen.exchange.acting, awaited_from)))
     return Need(others if all(other in seen.ranks for other in others) else (), one_is_enough=True)

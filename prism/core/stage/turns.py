@@ -1,7 +1,8 @@
 """Whose turn it is: ranks move through their states, and slots go to those who can use them.
 
 A rank computes while it holds a slot. Leaving the states that hold one gives it up, and who could go on gets in line
-for one. A rank that keeps its slot and does nothing that is heard for a quantum is looked at, and stopped if others
+for one. New ranks get one only if the host's memory admits them, and ranks that wait are told to spill where it is
+short. A rank that keeps its slot and does nothing that is heard for a quantum is looked at, and stopped if others
 wait, so programs that poll make progress on one slot.
 """
 
@@ -10,8 +11,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from prism.core.events import Answer, AnyInstruction, Launch, Probe, Probed, Reply, Resume, Run, Suspend, Suspended
+import msgspec
+
+from prism.core.events import (
+    Answer,
+    AnyInstruction,
+    Deliver,
+    Launch,
+    PagedIn,
+    PagedOut,
+    Pressed,
+    Probe,
+    Probed,
+    Reply,
+    Resume,
+    Run,
+    Spill,
+    Spilled,
+    Suspend,
+    Suspended,
+    Weighed,
+)
+from prism.core.stage.admission import UNBOUNDED, Admission, HostMemory
 from prism.core.stage.exchange import Exchange
+from prism.core.stage.paging import Pager
 from prism.core.stage.ranks import Rank
 from prism.core.stage.situation import Situation
 from prism.core.stage.slots import Slots
@@ -19,14 +42,32 @@ from prism.core.stage.states import ACTS, HOLDS_SLOT, WANTS_SLOT, State, Trigger
 
 QUANTUM = 100_000_000
 """ns without a word after which a rank in a slot is looked at; long against a message, short against a person."""
+SCARCE = 10
+"""Quanta for which a rank may be silent where memory is short: one that is stopped keeps all that it holds."""
+SURE = 500_000_000
+"""ns for which nothing may happen before it is sure that only ranks that are not admitted could go on."""
 
 
 class Turns(Situation):
     """A situation in which ranks can be moved and told something; nothing else moves or tells them."""
 
-    def __init__(self, ranks: Sequence[int], slots: int, exchange: Exchange, hang_after: int, preempt: bool) -> None:
+    def __init__(
+        self,
+        ranks: Sequence[int],
+        slots: int,
+        exchange: Exchange,
+        hang_after: int,
+        preempt: bool,
+        memory: HostMemory = UNBOUNDED,
+    ) -> None:
         super().__init__(ranks, exchange, hang_after)
         self.slots = Slots(slots, ranks)
+        self.admission = Admission(len(ranks), slots, memory)
+        self.pager = Pager(self, self.slots, memory.pages_spill)
+        self._blocked: dict[int, None] = {}  # ranks that wait, the latest last
+        self._deferred: dict[int, list[dict[str, Any]]] = {}  # results that ranks get with their next slot
+        self._spilling = 0  # ranks that were told to and have not said that they have
+        self._still: int | None = None  # ns: since when nobody can go on but ranks that are not admitted
         self.seq = 0  # the number of the event that is being handled
         self._preempt = preempt
         self._out: list[AnyInstruction] = []
@@ -42,13 +83,26 @@ class Turns(Situation):
             self.slots.enqueue(rank.rank)
         if after is State.ENDED and before in WANTS_SLOT:
             self.slots.drop(rank.rank)
+        if after is State.BLOCKED and before is not State.BLOCKED:
+            self._blocked[rank.rank] = None
+            if self.admission.presses():
+                self._spill(rank)
+        elif after is not State.BLOCKED:
+            self._blocked.pop(rank.rank, None)
+        if after is State.ENDED and before is not State.ENDED:
+            self.admission.gone(rank.rank)
+            self.pager.gone(rank.rank)
+            self._deferred.pop(rank.rank, None)
+            self._spilling -= self.ledger.close("spill", rank.rank)
         self.acting += (after in ACTS) - (before in ACTS)
         self.ended += (after is State.ENDED) - (before is State.ENDED)
         return before
 
     def say(self, kind: type[AnyInstruction], rank: int, /, **fields: Any) -> None:
-        """Tell a rank, or its worker about it."""
-        self._out.append(kind(rank=rank, cause=self.seq, **fields))
+        """Tell a rank, or its worker about it; what touches its memory once that is on the device."""
+        instruction = kind(rank=rank, cause=self.seq, **fields)
+        if self.pager.passes(instruction):
+            self._out.append(instruction)
 
     def answer(self, rank: int, call: int, reply: Reply) -> None:
         """Tell a rank what the store said."""
@@ -62,13 +116,16 @@ class Turns(Situation):
         return out
 
     def busy(self, rank: Rank) -> bool:
-        """Whether the rank must not be stopped or let go: it has sums to do that others wait for."""
-        return bool(self.ledger.of("fold", rank.rank))
+        """Whether the rank must not be stopped or let go: others wait for sums it does, or inputs it brings."""
+        return bool(self.ledger.of("fold", rank.rank) or self.ledger.of("stage", rank.rank))
 
     def fill_slots(self) -> None:
         """Let as many go on as there are slots."""
-        while (number := self.slots.grant()) is not None:
+        while (number := self.slots.grant(self.admission.admits())) is not None:
             rank = self.ranks[number]
+            self.admission.enter(number)
+            for result in self._deferred.pop(number, ()):
+                self.say(Deliver, number, **result)
             before = self.move(rank, Trigger.GRANT)
             rank.since = self.now
             if before is State.NEW:
@@ -82,11 +139,82 @@ class Turns(Situation):
                 rank.reply = None
             else:
                 self.say(Run, number)
+        self._make_room()
+        self._page()
+
+    # -- memory ------------------------------------------------------------------------------------------------------
+
+    def deliver(self, rank: Rank, handle: int, **result: Any) -> None:
+        """Tell a rank that an operation is done; one that has spilled and is in line hears it with its slot.
+
+        Copying the result would bring memory back that is not needed yet. A rank that is not in line may have a
+        callback on the result by which others can go on.
+        """
+        self.ledger.open("deliver", rank.rank, handle)
+        if rank.state is State.READY and self.admission.has_spilled(rank.rank):
+            self._deferred.setdefault(rank.rank, []).append({"handle": handle, **result})
+        else:
+            self.say(Deliver, rank.rank, handle=handle, **result)
+
+    def on_weighed(self, rank: Rank, event: Weighed) -> None:
+        """What a rank holds of the host's memory."""
+        self.move(rank, Trigger.SPEAK)
+        self.admission.weighed(rank.rank, event.nbytes, event.shared)
+
+    def on_spilled(self, rank: Rank, event: Spilled) -> None:
+        """A rank has spilled; one that got a slot meanwhile takes its memory back."""
+        self.move(rank, Trigger.WORK)
+        self._spilling -= self.ledger.close("spill", rank.rank)
+        if rank.rank in self._blocked:
+            self.admission.spilled(rank.rank, event.nbytes)
+        self.refused = self.refused or event.error or self.admission.impossible()
+
+    def on_paged(self, rank: Rank, event: Pressed | PagedOut | PagedIn) -> None:
+        """The device has no memory left for a rank, or the memory of a rank has moved."""
+        self.move(rank, Trigger.WORK)
+        if rank.state is not State.ENDED:
+            self.pager.hear(event)
+
+    def _page(self) -> None:
+        """Let memory move to where it is needed next."""
+        self.pager.settle()
+        for instruction in self.pager.said():
+            self._out.append(msgspec.structs.replace(instruction, cause=self.seq))
+        self.broke = self.broke or self.pager.broke
+
+    def _spill(self, rank: Rank) -> None:
+        if not self.ledger.of("spill", rank.rank):
+            self.ledger.open("spill", rank.rank)
+            self._spilling += 1
+            self.say(Spill, rank.rank)
+
+    def _make_room(self) -> None:
+        """Where only ranks without a process could use a slot, let one that waits spill, the latest first.
+
+        It will not be needed for longer than the others: ranks go on in the order in which they came.
+        """
+        if not self.slots.held_back or self._spilling:
+            self._still = None
+            return
+        could = reversed(self._blocked) if self.admission.memory.spills else ()
+        latest = next((rank for rank in could if not self.admission.has_spilled(rank)), None)
+        if latest is not None:
+            self._spill(self.ranks[latest])
+        elif self.slots.free < self.slots.count or any(self.ledger.busy(rank) for rank in self.ranks):
+            self._still = None
+        elif self._still is None:
+            self._still = self.now
+        elif self.now - self._still >= SURE:
+            self.refused = self.admission.refusal()
+
+    # -- silence -----------------------------------------------------------------------------------------------------
 
     def look_at_the_silent(self) -> None:
         """Have every rank looked at that has been silent in its slot for a quantum."""
+        patience = QUANTUM * (SCARCE if self.admission.presses() else 1)
         for rank in self.ranks.values() if self._preempt else ():
-            silent = rank.state is State.RUNNING and self.now - rank.since >= QUANTUM
+            silent = rank.state is State.RUNNING and self.now - rank.since >= patience
+            silent = silent and self.pager.residency.here(rank.rank)
             looked_at = self.ledger.of("probe", rank.rank) or self.ledger.of("suspend", rank.rank)
             if silent and not looked_at:
                 self.ledger.open("probe", rank.rank)
@@ -97,7 +225,8 @@ class Turns(Situation):
         self.move(rank, Trigger.WORK)
         self.ledger.close("probe", rank.rank)
         rank.idle_probes = rank.idle_probes + 1 if event.waiting and rank.open else 0
-        if rank.state is State.RUNNING and self.slots.waiting and not self.busy(rank):
+        here = self.pager.residency.here(rank.rank)
+        if rank.state is State.RUNNING and self.slots.waiting and here and not self.busy(rank):
             self.ledger.open("suspend", rank.rank)
             self.say(Suspend, rank.rank)
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from prism.core.diagnosis import Diagnosis, LastCommon, RankState, innermost
 from prism.core.graph import OpKind
 from prism.core.stage import phrases
+from prism.core.stage.agreement import disagreement
 from prism.core.stage.answers import Diverged
-from prism.core.stage.matching import CommGroup, Op, disagreement
+from prism.core.stage.op import CommGroup, Op
 from prism.core.stage.ranks import Rank
 from prism.core.stage.situation import Situation
 from prism.core.stage.states import ACTS, State
@@ -130,7 +131,11 @@ def _next_stuck(seen: Situation, rank: Rank, stuck: frozenset[int]) -> int | Non
 def _state(seen: Situation, rank: Rank) -> RankState:
     if rank.rank in seen.failed:
         return RankState(
-            rank=rank.rank, state=phrases.ending(rank), callsite=innermost(rank.site), traceback=rank.traceback or None
+            rank=rank.rank,
+            state=phrases.ending(rank),
+            callsite=innermost(rank.site),
+            traceback=rank.traceback or None,
+            snapshot=rank.snapshot or None,
         )
     if waits_for_store(seen, rank):
         return RankState(rank=rank.rank, state=f"waits for {phrases.keys(seen, rank)}", callsite=innermost(rank.site))

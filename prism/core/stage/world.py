@@ -3,7 +3,8 @@
 One mutator, `handle(event) -> instructions`, and nothing else changes state. The world knows no clock but the `at` of
 the events, no process and no socket; a recorded list of events gives the same instructions every time. What can be
 seen of it is in prism.core.stage.situation, whose turn it is in prism.core.stage.turns, when it cannot go well in
-prism.core.stage.verdict, and what operations give in the exchange.
+prism.core.stage.verdict, what follows from operations in prism.core.stage.operations, and what they give in the
+exchange.
 """
 
 from __future__ import annotations
@@ -16,52 +17,61 @@ from prism.core.events import (
     AnyInstruction,
     Asked,
     Broke,
+    Clocked,
     Completed,
-    Deliver,
     Delivered,
     Event,
     Exited,
     Finished,
-    Fold,
     Folded,
     Interrupted,
     Joined,
     Kill,
     Launched,
-    Leave,
     Marked,
     Noticed,
+    PagedIn,
+    PagedOut,
     Polled,
     Posted,
+    Pressed,
     Probed,
     Raised,
-    Ref,
-    Release,
-    Run,
+    Spilled,
+    Staged,
     Suspended,
     Ticked,
+    Timed,
     Waited,
+    Weighed,
 )
-from prism.core.graph import OpKind
 from prism.core.stage import verdict
+from prism.core.stage.admission import UNBOUNDED, HostMemory
 from prism.core.stage.answers import Diverged
-from prism.core.stage.exchange import Done, Exchange, FoldDue, Lent, Outcome, Spent
-from prism.core.stage.loans import Loans
+from prism.core.stage.asking import Asking
+from prism.core.stage.exchange import Exchange
 from prism.core.stage.ranks import Rank
-from prism.core.stage.states import State, Trigger
-from prism.core.stage.store import SETS
-from prism.core.stage.turns import Turns
+from prism.core.stage.states import Trigger
+
+MANY = 128
+"""Ranks that can all be looked at once a tick; of twice as many, every second tick or exit, and so on."""
 
 
-class World(Turns):
+class World(Asking):
     """One stage: `ranks` run on `slots` slots, and `exchange` answers what they post."""
 
-    def __init__(self, ranks: Sequence[int], slots: int, exchange: Exchange, hang_after: int, preempt: bool = True):
-        super().__init__(ranks, slots, exchange, hang_after, preempt)
+    def __init__(
+        self,
+        ranks: Sequence[int],
+        slots: int,
+        exchange: Exchange,
+        hang_after: int,
+        preempt: bool = True,
+        memory: HostMemory = UNBOUNDED,
+    ) -> None:
+        super().__init__(ranks, slots, exchange, hang_after, preempt, memory)
         self._killed = False
-        self._folds: dict[int, FoldDue] = {}
-        self._loans = Loans()
-        self._side_asks: list[Asked] = []  # store calls of threads that are not the main one
+        self._unseen = 0  # ticks and exits since all ranks were looked at
 
     def start(self) -> list[AnyInstruction]:
         """The first instructions."""
@@ -94,9 +104,9 @@ class World(Turns):
 
     def _hear(self, event: AnyEvent) -> None:
         rank = self.ranks[event.rank]
-        if not isinstance(event, Probed | Suspended):
+        if not isinstance(event, Probed | Suspended | Spilled):
             rank.idle_probes = 0
-        if not isinstance(event, Probed | Suspended | Delivered | Polled | Asked):
+        if not isinstance(event, Probed | Suspended | Spilled | Delivered | Polled | Asked):
             rank.since, rank.idle, rank.polls = event.at, 0, 0
         rank.site = getattr(event, "site", "") or rank.site
         try:
@@ -120,75 +130,18 @@ class World(Turns):
         self.move(rank, Trigger.SPEAK)
         self.exchange.join(event)
 
-    def _posted(self, rank: Rank, event: Posted) -> None:
-        self.move(rank, Trigger.SPEAK)
-        rank.open[event.handle] = event
-        self._follow(self.exchange.post(event))
-
-    def _waited(self, rank: Rank, event: Waited) -> None:
-        self.exchange.wait(event)
-        rank.waits = event.handles
-        rank.awaits = rank.unfinished(event.handles) if event.blocks else ()
-        if rank.awaits:
-            self.move(rank, Trigger.BLOCK)
-        else:
-            self.move(rank, Trigger.SPEAK)
-            if event.blocks:
-                self.say(Run, rank.rank)
-
-    def _polled(self, rank: Rank, event: Polled) -> None:
-        self._yield(rank, event.handle)
-
-    def _yield(self, rank: Rank, handle: int) -> None:
-        """A poll that failed: others first."""
-        if rank.polled != handle or not rank.polls:
-            rank.polled, rank.polls, rank.polls_since = handle, 0, self.now
-        rank.polls += 1
-        self.move(rank, Trigger.YIELD)
-
-    def _asked(self, rank: Rank, event: Asked) -> None:
-        reply = self.exchange.ask(event)
-        if not event.main:
-            self.move(rank, Trigger.SPEAK)
-            if reply is None:
-                self._side_asks.append(event)
-            else:
-                self.answer(rank.rank, event.number, reply)
-        elif reply is None:
-            rank.polls = 0
-            rank.asks, rank.call = event.request, event.number
-            self.move(rank, Trigger.BLOCK)
-        elif event.request.action == "check" and not reply.present:
-            rank.reply, rank.call = reply, event.number
-            self._yield(rank, 0)
-        else:
-            rank.polls = 0
-            self.move(rank, Trigger.SPEAK)
-            self.answer(rank.rank, event.number, reply)
-        if event.request.action in SETS:
-            self._ask_again()
-
     def _marked(self, rank: Rank, event: Marked) -> None:
         self.move(rank, Trigger.SPEAK)
         rank.iterations += 1
         self.exchange.mark(event)
 
-    def _folded(self, rank: Rank, event: Folded) -> None:
+    def _timed(self, rank: Rank, event: Timed) -> None:
         self.move(rank, Trigger.WORK)
-        if self.ledger.close("fold", rank.rank, event.op):
-            del self._folds[event.op]
-            self._follow(self.exchange.folded(event))
-        if rank.state is State.FINISHING and not self.busy(rank):
-            self.say(Leave, rank.rank)
+        self.exchange.timed(event)
 
-    def _delivered(self, rank: Rank, event: Delivered) -> None:
+    def _clocked(self, rank: Rank, event: Clocked) -> None:
         self.move(rank, Trigger.WORK)
-        self.ledger.close("deliver", rank.rank, event.handle)
-        self._release(self._loans.read(rank.rank, event.handle))
-
-    def _completed(self, rank: Rank, event: Completed) -> None:
-        self.move(rank, Trigger.WORK)
-        del rank.open[event.handle]
+        self.exchange.clocked(event)
 
     def _noticed(self, rank: Rank, event: Noticed) -> None:
         self.move(rank, Trigger.SPEAK)
@@ -199,97 +152,30 @@ class World(Turns):
 
     def _raised(self, rank: Rank, event: Raised) -> None:
         self.move(rank, Trigger.RAISED)
-        rank.error, rank.traceback = event.error, event.traceback
+        rank.error, rank.traceback, rank.snapshot = event.error, event.traceback, event.snapshot
         rank.peak_bytes, rank.peak_breakdown = event.peak_bytes, event.peak_breakdown
+        rank.reserved_bytes = event.reserved_bytes
         self.failed.setdefault(rank.rank, self.now)
 
     def _finished(self, rank: Rank, event: Finished) -> None:
         self.move(rank, Trigger.FINISHED)
         rank.code, rank.cut = event.code, event.cut
         rank.peak_bytes, rank.peak_breakdown = event.peak_bytes, event.peak_breakdown
+        rank.reserved_bytes = event.reserved_bytes
         if event.code:
             self.failed.setdefault(rank.rank, self.now)
         self.exchange.finish(event)
-        if not self.busy(rank):
-            self.say(Leave, rank.rank)
+        self.let_go(rank)
 
     def _exited(self, rank: Rank, event: Exited) -> None:
         self.move(rank, Trigger.EXITED)
         finished = rank.code is not None
         rank.code = rank.code if finished else event.code
-        if not finished and not (event.code == 0 and not rank.error):
+        if not finished and (event.code or rank.error or not self.exchange.complete(event.rank)):
             self.failed.setdefault(rank.rank, self.now)
-        orphans = self.ledger.of("fold", rank.rank)
-        self.ledger.cancel(rank.rank)
-        self._release(self._loans.gone(rank.rank))
-        for number in orphans:
-            due = self._folds[number]
-            heir = next((r for r in due.op.members if self.ranks[r].alive), None)
-            if heir is not None:
-                self._fold(due, heir)
+        self.hand_on(rank)
 
     # -- deciding ----------------------------------------------------------------------------------------------------
-
-    def _follow(self, outcomes: list[Outcome]) -> None:
-        for outcome in outcomes:
-            match outcome:
-                case Done():
-                    self._done(self.ranks[outcome.rank], outcome)
-                case FoldDue(rank=number):
-                    self._fold(outcome, number)
-                case Spent(rank=number, payload=payload):
-                    self._release([(number, payload)])
-                case Lent(rank=number, payload=payload, readers=readers):
-                    alive = [reader for reader in readers if self.ranks[reader[0]].alive]
-                    self._release(self._loans.lend(number, payload, alive))
-
-    def _done(self, rank: Rank, done: Done) -> None:
-        del rank.open[done.handle]
-        if not rank.alive:
-            return
-        self.ledger.open("deliver", rank.rank, done.handle)
-        self.say(
-            Deliver, rank.rank, handle=done.handle, result=done.result, blocks=done.blocks, source=done.source,
-            synthesised=done.synthesised,
-        )  # fmt: skip
-        if rank.awaits:
-            rank.awaits = rank.unfinished(rank.awaits)
-            if not rank.awaits and rank.state is State.BLOCKED:
-                self.move(rank, Trigger.UNBLOCK)
-
-    def _release(self, spent: list[tuple[int, Ref]]) -> None:
-        """Tell ranks which of their bytes nobody needs."""
-        for rank, payload in spent:
-            if self.ranks[rank].alive:
-                self.say(Release, rank, payload=payload)
-
-    def _fold(self, due: FoldDue, rank: int) -> None:
-        """Let `rank` do the sum."""
-        op, call = due.op, due.op.call
-        splits = op.splits() if call.kind in (OpKind.ALL_TO_ALL, OpKind.REDUCE_SCATTER) else ()
-        inputs = tuple(op.posts[member].payload for member in range(len(op.members)))
-        self._folds[op.number] = due
-        self.ledger.open("fold", rank, op.number)
-        self.say(
-            Fold, rank, op=op.number, kind=call.kind, dtype=call.dtype, reduce=call.reduce, root=call.root,
-            inputs=inputs, splits=splits, parts=due.parts,
-        )  # fmt: skip
-
-    def _ask_again(self) -> None:
-        """The store changed: whoever waits for a key asks once more."""
-        for rank in self.ranks.values():
-            if rank.asks is not None and rank.state is State.BLOCKED:
-                reply = self.exchange.ask(Asked(rank=rank.rank, at=self.now, request=rank.asks))
-                if reply is not None:
-                    rank.asks, rank.reply = None, reply
-                    self.move(rank, Trigger.UNBLOCK)
-        waiting, self._side_asks = self._side_asks, []
-        for event in waiting:
-            reply = self.exchange.ask(event)
-            if reply is None:
-                self._side_asks.append(event)
-            elif self.ranks[event.rank].alive:
-                self.answer(event.rank, event.number, reply)
 
     def _judge(self, event: AnyEvent) -> None:
         """End the run if it cannot go well; looked at now and then, for it looks at all ranks."""
@@ -297,23 +183,40 @@ class World(Turns):
             self.troubled = self.now
         if isinstance(event, Ticked):
             self.look_at_the_silent()
-        if isinstance(event, Ticked | Exited) or not self.acting or self.troubled is not None:
+        due = isinstance(event, Ticked | Exited) and self._look_is_due()
+        if due or not self.acting or self.troubled is not None:
             self.diagnosis = verdict.inevitable(self)
+
+    def _look_is_due(self) -> bool:
+        """Whether to look at all ranks at this tick or exit: the more there are, the more rarely."""
+        self._unseen += 1
+        if self._unseen <= len(self.ranks) // MANY:
+            return False
+        self._unseen = 0
+        return True
 
 
 _HANDLERS: dict[type[Event], Callable[[World, Rank, Any], None]] = {
     Launched: World._launched,
     Joined: World._joined,
-    Posted: World._posted,
-    Waited: World._waited,
-    Polled: World._polled,
-    Asked: World._asked,
+    Posted: World.on_posted,
+    Staged: World.on_staged,
+    Waited: World.on_waited,
+    Polled: World.on_polled,
+    Asked: World.on_asked,
     Marked: World._marked,
-    Folded: World._folded,
-    Delivered: World._delivered,
-    Completed: World._completed,
+    Timed: World._timed,
+    Clocked: World._clocked,
+    Folded: World.on_folded,
+    Delivered: World.on_delivered,
+    Completed: World.on_completed,
     Probed: World.on_probed,
     Suspended: World.on_suspended,
+    Weighed: World.on_weighed,
+    Spilled: World.on_spilled,
+    Pressed: World.on_paged,
+    PagedOut: World.on_paged,
+    PagedIn: World.on_paged,
     Noticed: World._noticed,
     Raised: World._raised,
     Broke: World._broke,

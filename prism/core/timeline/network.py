@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from prism.core.graph import Graph, Int64, InvalidGraph, OpKind
 from prism.core.levels import pointers, ranges
+from prism.core.timeline.trees import Nodes, group_nodes, tree_traffic
 
 NS_PER_S = 1_000_000_000
 
@@ -46,11 +47,16 @@ class LinkClass:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """The links of a cluster; kind `none` makes communication free."""
+    """The links of a cluster; kind `none` makes communication free.
+
+    `algorithm`: how an all_reduce runs, along a ring, along two trees (prism.core.timeline.trees), or `auto`: along
+    trees where they cost less by these links.
+    """
 
     kind: Literal["alpha-beta", "none"]
     intra: LinkClass
     inter: LinkClass
+    algorithm: Literal["ring", "tree", "auto"] = "ring"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +93,54 @@ def op_costs(graph: Graph, network: Network, ranks_per_node: int) -> Costs:
     if network.kind == "none":
         free = np.zeros(len(graph.ops), np.int64)
         return Costs(free, free)
-    traffic = op_traffic(graph, ranks_per_node)
+    rings = _ring_costs(op_traffic(graph, ranks_per_node), network)
+    if network.algorithm == "ring":
+        return rings
+    rows, trees = _trees(graph, network, ranks_per_node)
+    chosen = rows[_chosen(network, trees, rings, rows)]
+    costs = Costs(rings.latency.copy(), rings.transfer.copy())
+    costs.latency[chosen], costs.transfer[chosen] = trees.latency[chosen], trees.transfer[chosen]
+    return costs
+
+
+def runs_along_trees(graph: Graph, network: Network, ranks_per_node: int) -> npt.NDArray[np.bool_]:
+    """Which ops do, bool[ops]; where communication is free, `auto` chooses as if it were not."""
+    along = np.zeros(len(graph.ops), np.bool_)
+    if network.algorithm != "ring":
+        rows, trees = _trees(graph, network, ranks_per_node)
+        rings = _ring_costs(op_traffic(graph, ranks_per_node), network)
+        along[rows[_chosen(network, trees, rings, rows)]] = True
+    return along
+
+
+def _ring_costs(traffic: Traffic, network: Network) -> Costs:
+    """What ops cost of which none runs along trees."""
     intra, inter = network.intra, network.inter
     return Costs(
         latency=traffic.steps * np.where(traffic.across, inter.latency, intra.latency),
         transfer=np.where(traffic.across, inter.transfer_ns(traffic.nbytes), intra.transfer_ns(traffic.nbytes)),
     )
+
+
+def _trees(graph: Graph, network: Network, ranks_per_node: int) -> tuple[Int64, Costs]:
+    """The all_reduces of several members, and what they cost along trees; other ops cost nothing here."""
+    groups = group_nodes(graph, ranks_per_node)
+    group = graph.ops["group"]
+    nodes = Nodes(groups.count[group], groups.longest[group])
+    rows = np.flatnonzero((graph.ops["kind"] == OpKind.ALL_REDUCE) & (nodes.count + nodes.longest > 2))
+    traffic = tree_traffic(Nodes(nodes.count[rows], nodes.longest[rows]), graph.ops["nbytes"][rows], PIPELINE_CHUNK)
+    intra, inter = network.intra, network.inter
+    latency, transfer = np.zeros((2, len(graph.ops)), np.int64)
+    latency[rows] = traffic.inside * intra.latency + traffic.between * inter.latency
+    across = traffic.between > 0
+    transfer[rows] = np.where(across, inter.transfer_ns(traffic.nbytes), intra.transfer_ns(traffic.nbytes))
+    return rows, Costs(latency, transfer)
+
+
+def _chosen(network: Network, trees: Costs, rings: Costs, rows: Int64) -> npt.NDArray[np.bool_]:
+    """Which of these rows run along trees."""
+    along: npt.NDArray[np.bool_] = trees.total[rows] < rings.total[rows]
+    return np.ones_like(along) if network.algorithm == "tree" else along
 
 
 def op_traffic(graph: Graph, ranks_per_node: int) -> Traffic:

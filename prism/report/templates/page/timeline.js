@@ -26,13 +26,13 @@ function openTimeline(root, roll) {
     if (segment >= 0 && move) view.goTo(row, roll.start[segment], roll.end[segment]);
     draw();
   };
-  const goToRank = (rank) => {
+  const goToRank = (rank, time = view.from) => {
     const row = roll.rowOf[rank] ?? -1;
     if (row < 0) {
       told.textContent = `rank ${rank} is not shown here; timeline.pftrace has it`;
       return;
     }
-    choose(firstAfter(roll, row, view.from), true);
+    choose(Math.min(firstAfter(roll, row, time), roll.ptr[row + 1] - 1), true);
     canvas.focus();
   };
   const search = () => {
@@ -58,7 +58,7 @@ function openTimeline(root, roll) {
   };
   const follow = () => {
     const late = roll.late[marks.chosen] ?? -1;
-    if (late >= 0) goToRank(late);
+    if (late >= 0) goToRank(late, roll.end[marks.chosen] - roll.quantum);  // what it did when the others had to wait
   };
   const beside = (by) => choose(Math.min(Math.max(marks.chosen + by, 0), roll.count - 1), true);
 

@@ -1,0 +1,50 @@
+// One segment: what cudaMalloc gave, an address range that stays and physical chunks behind it that come and go.
+
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "driver.h"
+
+namespace residency {
+
+/// What is mapped, unmapped and copied at a time: large enough that calls cost little, small enough to overlap.
+constexpr std::size_t kChunk = std::size_t{32} << 20;
+
+class Segment {
+ public:
+  /// Nothing is mapped yet; `bytes` is a multiple of the granularity.
+  Segment(DevicePointer start, std::size_t bytes, int device, int presented_as);
+
+  DevicePointer start() const { return start_; }
+  std::size_t bytes() const { return bytes_; }
+  std::size_t chunks() const { return physical_.size(); }
+  DevicePointer chunk_start(std::size_t chunk) const { return start_ + chunk * kChunk; }
+  std::size_t chunk_bytes(std::size_t chunk) const;
+  /// The device that the program had set when it asked for the memory, as it numbers devices.
+  int presented_as() const { return presented_as_; }
+  bool mapped(std::size_t chunk) const { return physical_[chunk] != 0; }
+
+  /// Whether the contents are in the host copy, not on the device.
+  bool away = false;
+  /// Where it begins in the host copy.
+  std::size_t image_offset = 0;
+
+  /// Put physical memory behind a chunk; false if the device has none left.
+  bool map(std::size_t chunk);
+  void unmap(std::size_t chunk);
+  void unmap_all();
+
+ private:
+  DevicePointer start_;
+  std::size_t bytes_;
+  int device_;
+  int presented_as_;
+  std::vector<Physical> physical_;
+};
+
+/// What physical memory comes in multiples of.
+std::size_t granularity(int device);
+
+}  // namespace residency

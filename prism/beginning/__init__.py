@@ -1,0 +1,1 @@
+"""`--init`: a first scenario for a program that PRISM has not seen yet."""

@@ -1,0 +1,60 @@
+"""How a program is started today: a script with its arguments, or a command line of torchrun."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from prism.errors import ScenarioError
+
+DEFAULT_RANKS = 2
+
+
+class LaunchLine(NamedTuple):
+    """A program and its world."""
+
+    script: str | None
+    module: str | None
+    args: tuple[str, ...]
+    size: int
+    ranks_per_node: int
+    guessed: bool = False  # nobody said how many ranks
+
+    @property
+    def name(self) -> str:
+        """What to call the scenario."""
+        return Path(self.script).stem if self.script else (self.module or "").rpartition(".")[2]
+
+
+def read_launch_line(target: str, rest: Sequence[str]) -> LaunchLine:
+    """What stands after --init and after `--`; raises ScenarioError if torchrun would not take it."""
+    if target != "torchrun":
+        if not Path(target).is_file():
+            raise ScenarioError(
+                f"command line: --init {target}: no such file; --init torchrun -- ARGS takes all of torchrun's"
+            )
+        return LaunchLine(target, None, tuple(rest), DEFAULT_RANKS, 8, guessed=True)
+    return _torchrun(rest)
+
+
+def _torchrun(rest: Sequence[str]) -> LaunchLine:
+    from torch.distributed.run import get_args_parser  # slow to import
+
+    parser = get_args_parser()
+    parser.exit_on_error = False
+    try:
+        given = parser.parse_args(list(rest))
+        nodes = int(str(given.nnodes).rpartition(":")[2])  # an elastic range: the most
+        ranks = int(given.nproc_per_node)
+    except SystemExit:
+        raise ScenarioError("command line: --init torchrun -- ...: torchrun does not take these arguments") from None
+    except ValueError:
+        what = f"--nnodes {given.nnodes} --nproc-per-node {given.nproc_per_node}"
+        raise ScenarioError(f"command line: --init torchrun -- {what}: write both as numbers") from None
+    script, args = given.training_script, tuple(given.training_script_args)
+    if given.module:
+        return LaunchLine(None, script, args, nodes * ranks, ranks)
+    if not Path(script).is_file():
+        raise ScenarioError(f"command line: --init torchrun -- ... {script}: no such file")
+    return LaunchLine(script, None, args, nodes * ranks, ranks)

@@ -1,0 +1,173 @@
+"""Verification: some ranks that are folded run all the same, and have to do what their representatives did.
+
+They run after the others, and get what their representatives got, so that whatever they do differently is their own.
+The first difference ends the run: in a step, or in the bytes that are put in.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from prism.core.events import Asked, Call, Finished, Joined, Marked, Posted, Ref, Reply, StoreCall, Waited
+from prism.core.folding.roles import FoldedCapture
+from prism.core.folding.shape import Folding
+from prism.core.graph import ITEMSIZE, OpKind
+from prism.core.record import MarkStep, PostStep, RankRecord, Step, WaitStep
+from prism.core.stage.answers import Answers, Diverged
+from prism.core.stage.exchange import Done, Outcome, Spent
+from prism.core.stage.op import SELF_CONTAINED, Op
+
+LONGEST = 200
+"""Characters of a value that a difference tells."""
+ALWAYS = ("kind", "dtype", "reduce", "root", "tag", "sends")
+"""What two calls have in common, whatever the part of the ranks in them."""
+
+Difference = tuple[str, object, object]
+"""What differs, as it was recorded, and as it is."""
+
+
+def choose(folding: Folding, count: int, seed: int) -> tuple[int, ...]:
+    """So many of the ranks that do not run, ascending."""
+    running = frozenset(folding.representatives)
+    folded = [rank for rank in range(folding.world_size) if rank not in running]
+    drawn = np.random.Generator(np.random.PCG64(seed)).permutation(len(folded))[:count]
+    return tuple(sorted(folded[place] for place in drawn.tolist()))
+
+
+class Unlike(Diverged):
+    """A rank does not do what the rank that stands for it did; the text names both, and the first difference."""
+
+    def __init__(self, rank: int, representative: int, step: int, what: str, was: str, now: str) -> None:
+        told = f"at step {step}, {what}: rank {representative} has {was}, rank {rank} has {now}"
+        Exception.__init__(self, f"rank {rank} is not like rank {representative}, which stands for it: {told}")
+        self.rank = rank
+
+
+class Verification(Answers):
+    """Answers the chosen ranks with the results of their representatives, and compares what they do.
+
+    With `payloads` the bytes that they put in have to be equal, too.
+    """
+
+    def __init__(self, capture: FoldedCapture, ranks: Iterable[int], payloads: bool) -> None:
+        self._folding, self._store, self._payloads = capture.folding, capture.store, payloads
+        own = {record.rank: record for record in capture.records}
+        self._of = {rank: own[capture.folding.representative(rank)] for rank in ranks}
+        super().__init__(RankRecord(rank, of.steps) for rank, of in self._of.items())
+        self._groups: dict[tuple[int, str], tuple[int, ...]] = {}
+        needed = {of.rank for of in self._of.values()}
+        posts = ((post, op) for op in capture.matcher.ops for post in op.posts.values())
+        self._ops = {(post.rank, post.handle): op for post, op in posts if post.rank in needed}
+
+    def join(self, event: Joined) -> None:
+        if event.rank in event.ranks:
+            self._groups[event.rank, event.group] = event.ranks
+
+    def members(self, rank: int, group: str) -> tuple[int, ...]:
+        return self._groups[rank, group]
+
+    def missing(self, request: StoreCall) -> list[str]:
+        return self._store.missing(request)
+
+    def ask(self, event: Asked) -> Reply | None:
+        return self._store.ask(event.request)
+
+    def post(self, event: Posted) -> list[Outcome]:
+        step = PostStep(event.group, event.handle, event.call, event.site, checksum=event.checksum)
+        recorded = self._next(event.rank, step, event.compute)
+        if not isinstance(recorded, PostStep):
+            raise self._unlike(event.rank, "what is done", recorded.told(), step.told())
+        op = self._ops.get((self._of[event.rank].rank, recorded.handle))
+        for what, was, now in self._differences(event.rank, recorded, step, op):
+            raise self._unlike(event.rank, what, was, now)
+        if op is None:
+            done = Done(event.rank, event.handle, recorded.result, recorded.blocks, recorded.source)
+            return [done, *self._spent(event)]
+        result, source = self._result(event.rank, recorded, op), self._source(event.rank, recorded, step, op)
+        return [Done(event.rank, event.handle, result, recorded.blocks, source), *self._spent(event)]
+
+    def _spent(self, event: Posted) -> list[Outcome]:
+        """What was put in, where it is not in the record: nobody reads it any more, for its checksum is told."""
+        if event.payload is None or event.call.kind in SELF_CONTAINED:
+            return []
+        return [Spent(event.rank, event.payload)]
+
+    def wait(self, event: Waited) -> None:
+        step = WaitStep(event.handles, event.site)
+        recorded = self._next(event.rank, step, event.compute)
+        if not isinstance(recorded, WaitStep) or (recorded.handles, recorded.site) != (step.handles, step.site):
+            raise self._unlike(event.rank, "what is done", recorded.told(), step.told())
+
+    def mark(self, event: Marked) -> None:
+        recorded = self._next(event.rank, MarkStep(), event.compute)
+        if not isinstance(recorded, MarkStep):
+            raise self._unlike(event.rank, "what is done", recorded.told(), MarkStep().told())
+
+    def finish(self, event: Finished) -> None:
+        if not self.complete(event.rank):
+            walk = self._walks[event.rank]
+            walk.step += 1
+            raise self._unlike(event.rank, "what is done", walk.record.steps[walk.step - 1].told(), "ended")
+
+    def _next(self, rank: int, now: Step, compute: int) -> Step:
+        if self.complete(rank):
+            self._walks[rank].step += 1
+            raise self._unlike(rank, "what is done", "ended", now.told())
+        return super()._next(rank, now, compute)
+
+    def _unlike(self, rank: int, what: str, was: object, now: object) -> Unlike:
+        told = (textwrap.shorten(str(one), LONGEST, placeholder=" ...") for one in (was, now))
+        return Unlike(rank, self._of[rank].rank, self._walks[rank].step, what, *told)
+
+    def _result(self, rank: int, recorded: PostStep, op: Op) -> Ref | None:
+        """What the rank gets: its own share where it is in one group with its representative."""
+        if op.channel or op.call.kind is OpKind.ALL_TO_ALL or rank not in op.members:
+            return recorded.result
+        return op.result(op.group.member(rank), ITEMSIZE[op.call.dtype])
+
+    def _source(self, rank: int, recorded: PostStep, now: PostStep, op: Op) -> int:
+        """From whom a message comes."""
+        if recorded.source < 0:
+            return recorded.source
+        sender = self._folding.moved(op.group.ranks[recorded.source], self._folding.shift(rank))
+        return self._groups[rank, now.group].index(sender)
+
+    def _differences(self, rank: int, recorded: PostStep, now: PostStep, op: Op | None) -> Iterator[Difference]:
+        """In what two posts differ, but for where the ranks lie."""
+        was, call = recorded.call, now.call
+        place = f"{call.name} at {now.site or '?'}"
+        pairs: list[Difference] = [(name, getattr(was, name), getattr(call, name)) for name in ALWAYS]
+        if (was.name, recorded.site) != (call.name, now.site):
+            yield "what is done", recorded.told(), now.told()
+        if op is None:
+            yield from (pair for pair in pairs if pair[1] != pair[2])
+            return
+        mine = self._groups[rank, now.group]
+        alike = not _is_root(self._of[rank].rank, was, op.members) and not _is_root(rank, call, mine)
+        if alike or rank not in op.members:
+            pairs += [(name, getattr(was, name), getattr(call, name)) for name in ("count", "shape")]
+            pairs += self._moved(rank, op.group.ranks, was, mine, call)
+            what = "checksum of the bytes, which fold.compare: steps leaves out,"
+            if self._payloads:
+                pairs.append((what, f"{recorded.checksum:08x}", f"{now.checksum:08x}"))
+        yield from ((f"{what} of {place}", was, now) for what, was, now in pairs if was != now)
+
+    def _moved(
+        self, rank: int, theirs: Sequence[int], recorded: Call, mine: Sequence[int], now: Call
+    ) -> Iterator[Difference]:
+        """What depends on where the ranks lie, as it has to be, and as it is."""
+        shift = self._folding.shift(rank)
+        moved = [self._folding.moved(member, shift) for member in theirs]
+        yield "ranks", sorted(moved), sorted(mine)
+        yield "peer", moved[recorded.peer] if recorded.peer >= 0 else -1, mine[now.peer] if now.peer >= 0 else -1
+        exchange = recorded.kind is OpKind.ALL_TO_ALL and sorted(moved) == sorted(mine)
+        for name in ("send", "recv"):
+            was = getattr(recorded, name)
+            yield name, tuple(was[moved.index(member)] for member in mine) if exchange else was, getattr(now, name)
+
+
+def _is_root(rank: int, call: Call, members: Sequence[int]) -> bool:
+    return call.root >= 0 and members[call.root] == rank

@@ -1,0 +1,239 @@
+"""Paging: before a rank is told anything that touches its memory, that is on the device, and others leave for it.
+
+Whose turn is furthest leaves first: a rank whose program is over, then the one before whose turn most others have to
+act, of those the one that blocked last. While a rank computes, the memory of the next in line comes back, if only ranks
+have to leave for it whose turn is later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prism.core.events import (
+    Answer,
+    AnyInstruction,
+    Deliver,
+    PagedIn,
+    PagedOut,
+    PageIn,
+    PageOut,
+    Pressed,
+    Room,
+    Run,
+)
+from prism.core.stage.ranks import Rank
+from prism.core.stage.residency import MOVING, Place, Residency
+from prism.core.stage.situation import Situation
+from prism.core.stage.slots import Slots
+from prism.core.stage.states import HOLDS_SLOT, State
+from prism.core.stage.stuck import absent, awaited
+
+TOUCH = (Answer, Deliver, Run)
+"""What a rank is told that makes it use its memory."""
+MAY_LEAVE = (State.BLOCKED, State.READY, State.FINISHING)
+"""States in which nothing of a rank runs on the device, once the results it has been given are in its tensors."""
+
+
+class Pager:
+    """Decides, for one situation and its slots, what moves; what it says is taken by `said`."""
+
+    def __init__(self, seen: Situation, slots: Slots, spills: bool) -> None:
+        self.residency = Residency()
+        self.broke = ""
+        self._seen = seen
+        self._slots = slots
+        self._spills = spills
+        self._said: list[AnyInstruction] = []
+        self._short: set[int] = set()  # ranks that have asked in the turn in which they are
+        self._crowded: int | None = None  # the rank that could not leave, as host memory is full
+
+    def passes(self, instruction: AnyInstruction) -> bool:
+        """Whether the rank may be told now; if not, it is told once its memory is here."""
+        if self.residency.here(instruction.rank) or not isinstance(instruction, TOUCH):
+            return True
+        self.residency.hold(instruction)
+        return False
+
+    def said(self) -> list[AnyInstruction]:
+        """What is to be told since this was last asked."""
+        said, self._said = self._said, []
+        return said
+
+    def hear(self, event: Pressed | PagedOut | PagedIn) -> None:
+        """A rank waits for memory that the device does not have, or its memory has moved."""
+        match event:
+            case Pressed():
+                self._pressed(event)
+            case PagedOut():
+                self._left(event)
+            case PagedIn():
+                self._came(event)
+
+    def _pressed(self, event: Pressed) -> None:
+        self._seen.ledger.open("page", event.rank)
+        self._short.add(event.rank)
+        self.residency.pressed(event)
+
+    def _left(self, event: PagedOut) -> None:
+        self._seen.ledger.close("page", event.rank)
+        self.residency.left(event)
+        self._crowded = None
+        if event.error:
+            self._crowd(event)
+        if not (event.error or event.disk):
+            self._try_again()
+
+    def _came(self, event: PagedIn) -> None:
+        self._seen.ledger.close("page", event.rank)
+        self.residency.came(event)
+        if event.error:
+            self.broke = "" if event.full and self._others_hold(event.rank) else event.error
+            self._try_again()
+            return
+        self._said += self.residency.released(event.rank)
+
+    def gone(self, rank: int) -> None:
+        """A rank's process has ended; there may be room where it was."""
+        self.residency.gone(rank)
+        self._try_again()
+
+    def settle(self) -> None:
+        """Say what has to move now."""
+        if self.residency.quiet:
+            return
+        for rank in self._wanted():
+            if self.residency.place(rank) in (Place.HOST, Place.DISK) and not self._bring(rank):
+                break
+        if self.residency.asking and all(rank in self.residency.asking for rank in self.residency.at(*MOVING)):
+            self._serve()
+
+    # -- coming ------------------------------------------------------------------------------------------------------
+
+    def _wanted(self) -> list[int]:
+        """Ranks that are away and should come, the most urgent first."""
+        away = self.residency.at(Place.HOST, Place.DISK)
+        running = [rank for rank in away if self._state(rank) is State.RUNNING]
+        if running:
+            return running
+        head = self._slots.head
+        self._short = {rank for rank in self._short if self._state(rank) in HOLDS_SLOT}
+        if head in away and not self._short and not self.residency.at(*MOVING):
+            return [head]
+        acts = any(rank.state in (State.RUNNING, State.LAUNCHING, State.READY) for rank in self._seen.ranks.values())
+        if acts or self.residency.at(*MOVING):
+            return []
+        return [rank for rank in away if self.residency.holds(rank)][:1]  # a callback on a result may let others go on
+
+    def _bring(self, rank: int) -> bool:
+        """Let the rank come, and others leave for it; false if they cannot yet."""
+        leaving, enough = self.residency.makes_room(rank, self._victims(rank))
+        if not enough and (self._state(rank) is not State.RUNNING or self._others_move_on(rank)):
+            return False  # else it asks for what is missing, for sizes may have changed
+        for victim in leaving:
+            self._send(victim, Place.LEAVING, PageOut(rank=victim))
+        beside = bool(self.residency.at(Place.LEAVING))
+        self._send(rank, Place.COMING, PageIn(rank=rank, beside=beside))
+        return True
+
+    # -- leaving -----------------------------------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        """Make room for ranks that ask; where nobody can leave, let those go on that can do without.
+
+        Where nobody could ever leave, one of the others is denied: one that is coming back, which gives back what it
+        has got and tries again later; only if there is none, one in the middle of its program.
+        """
+        for rank in self.residency.asking:
+            victim = next(self._victims(rank), None)
+            if victim is not None:
+                self._send(victim, Place.LEAVING, PageOut(rank=victim))
+                return
+        for rank in [rank for rank, needs in self.residency.asking.items() if not needs]:
+            self._answer(rank, False)
+        stuck = sorted(self.residency.asking, key=self.residency.here)
+        if stuck and not any(self._could_leave(rank) for rank in stuck):
+            self._answer(stuck[0], False)
+
+    def _crowd(self, event: PagedOut) -> None:
+        """Host memory is full: the rank there whose turn is furthest goes on to disk, and the other tries again."""
+        there = sorted(self.residency.at(Place.HOST), key=self._turns, reverse=True)
+        if event.full and there and self._spills:
+            self._crowded = event.rank
+            self._send(there[0], Place.SPILLING, PageOut(rank=there[0], disk=True))
+        elif event.full and not self._spills:
+            self.broke = f"{event.error}; raise devices.host_memory, or set devices.spill to a folder on a disk"
+        else:
+            self.broke = event.error
+
+    def _victims(self, rank: int) -> Iterator[int]:
+        """Ranks that may leave for another, the one whose turn is furthest first; none whose turn is before its own."""
+        limit = self._turns(rank)
+        could = [other for other in self._seen.ranks.values() if other.rank != rank and self._may_leave(other)]
+        later = sorted(((self._turns(other.rank), other.rank) for other in could), reverse=True)
+        return (number for turns, number in later if turns > limit)
+
+    def _may_leave(self, rank: Rank) -> bool:
+        if rank.rank == self._crowded:
+            return False
+        return rank.state in MAY_LEAVE and self.residency.still(rank.rank) and not self._opened(rank)
+
+    def _could_leave(self, rank: int) -> bool:
+        """Whether any other rank may be able to leave later."""
+        others = (other for other in self._seen.ranks.values() if other.rank != rank and other.alive)
+        return any(self.residency.still(other.rank) for other in others)
+
+    def _others_move_on(self, rank: int) -> bool:
+        """Whether something moves, or another computes: more may be free soon."""
+        others = (other for other in self._seen.ranks.values() if other.rank != rank)
+        acts = any(self._acts(other) for other in others if self.residency.still(other.rank))
+        return acts or bool(self.residency.at(*MOVING))
+
+    def _acts(self, rank: Rank) -> bool:
+        return rank.state in HOLDS_SLOT or self._opened(rank)
+
+    def _opened(self, rank: Rank) -> bool:
+        """Whether the rank has results to copy, or inputs to bring."""
+        return bool(self._seen.ledger.of("deliver", rank.rank) or self._seen.ledger.of("stage", rank.rank))
+
+    def _others_hold(self, rank: int) -> bool:
+        """Whether others have memory on the device, or on its way there."""
+        places = (Place.DEVICE, Place.LEAVING, Place.COMING)
+        others = (other for other in self._seen.ranks.values() if other.rank != rank and other.alive)
+        return any(self.residency.place(other.rank) in places for other in others)
+
+    def _try_again(self) -> None:
+        for rank in list(self.residency.asking):
+            self._answer(rank, True)
+
+    def _answer(self, rank: int, granted: bool) -> None:
+        del self.residency.asking[rank]
+        if self.residency.here(rank):  # one that is coming is still at it
+            self._seen.ledger.close("page", rank)
+        self._said.append(Room(rank=rank, granted=granted))
+
+    def _send(self, rank: int, to: Place, instruction: AnyInstruction) -> None:
+        self._seen.ledger.open("page", rank)
+        self.residency.move(rank, to)
+        self._said.append(instruction)
+
+    # -- turns -------------------------------------------------------------------------------------------------------
+
+    def _state(self, rank: int) -> State:
+        return self._seen.ranks[rank].state
+
+    def _turns(self, rank: int) -> tuple[int, int]:
+        """How far away the turn of a rank is: rounds of others that have to act before it, then its place in line."""
+        of = self._seen.ranks[rank]
+        place = of.since if of.state is State.BLOCKED else self._slots.place(rank)  # who blocked last gets in line last
+        return (self._rounds(rank, set()), place)
+
+    def _rounds(self, rank: int, on_the_way: set[int]) -> int:
+        state = self._state(rank)
+        if state is State.FINISHING:
+            return len(self._seen.ranks) + 1
+        if state is not State.BLOCKED or rank in on_the_way:
+            return 0
+        on_the_way.add(rank)
+        of = self._seen.ranks[rank]
+        missing = {member for handle in awaited(of) for member in absent(self._seen, of, handle) if handle in of.open}
+        return 1 + max((self._rounds(member, on_the_way) for member in sorted(missing)), default=0)

@@ -1,0 +1,104 @@
+"""What a scenario will do, stage by stage, before anything runs; and what it cost where it has run before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from prism.folder import Folder, Progress
+from prism.report.units import rank_ranges, size, time
+from prism.scenario import Link, NetworkChange, Scenario, WhatIf
+
+
+def explain(scenario: Scenario, folder: Folder, done: Progress) -> Iterator[str]:
+    """Lines for a person; `done` are the stages of the folder that would be used again with --resume."""
+    program = scenario.program.script or f"module {scenario.program.module}"
+    world, nodes = scenario.world, scenario.world.nodes
+    where = f"{nodes} nodes of {world.ranks_per_node}" if nodes > 1 else "one node"
+    yield f"{scenario.name}: {program} as {world.size:,} ranks on {where}; output in {folder.path}"
+    for stage in scenario.stages:
+        first, *rest = _STAGES[stage](scenario)
+        yield f"  {stage:<10} {first}"
+        yield from (f"{'':<13}{line}" for line in rest)
+        if stage in done.stages:
+            yield f"{'':<13}was done in {done.stages[stage].wall_s:,.1f} s, and is used again with --resume"
+    captured = done.captured
+    peaks = [rank.peak_bytes for rank in captured.ranks if rank.peak_bytes] if captured else []
+    if peaks:
+        yield f"  {'memory':<10} the capture in the folder saw a peak of {size(max(peaks))} on a rank"
+
+
+def _capture(scenario: Scenario) -> Iterator[str]:
+    devices, capture = scenario.devices, scenario.capture
+    until = f"{capture.iterations} iterations" if capture.iterations else "its program's end"
+    yield f"runs {_executed(scenario)}, {devices.slots} at one time, each to {until}; no time is measured"
+    if devices.present_as:
+        yield f"the program is told that it has an {devices.present_as}"
+    if devices.memory:
+        yield f"a rank that holds more than {size(devices.memory)} gets torch's OutOfMemoryError"
+    kept = {
+        "all": "every result of communication",
+        "control": "results that steer the program",
+        "none": "sizes and flags",
+    }
+    yield f"keeps {kept[capture.payloads]} in {scenario.name}'s folder"
+    for fault in scenario.faults:
+        yield f"rank {fault.rank} acts out: {fault.do} from iteration {fault.at.iteration} on"
+
+
+def _calibrate(scenario: Scenario) -> Iterator[str]:
+    count = scenario.calibrate.iterations or scenario.capture.iterations
+    until = f"{count} iterations" if count else "all that were captured"
+    yield f"times {_cut(scenario)}, each alone at full speed, for {until}"
+    yield f"the first {scenario.calibrate.warmup} iterations are left out; all other ranks are answered from the record"
+    if scenario.calibrate.share == "signature":
+        yield "of ranks that do the same only samples are timed, if they agree"
+
+
+def _replay(scenario: Scenario) -> Iterator[str]:
+    network = scenario.network
+    costs = {"none": "communication free", "measured": f"costs from {network.table}"}.get(network.model, "")
+    links = f"{_link(network.intra_node)} inside nodes, {_link(network.inter_node)} between them"
+    yield f"evaluates the graph in virtual time with {costs or links}"
+    for variant in scenario.what_if:
+        yield f"what if {variant.name}: {', '.join(_changed(variant))}"
+
+
+def _emulate(scenario: Scenario) -> Iterator[str]:
+    emulate = scenario.emulate
+    program = f" running {emulate.program}" if emulate.program else ""
+    yield f"runs rank{'s' * (len(emulate.sandbox) > 1)} {rank_ranges(emulate.sandbox)}{program} in wall time"
+    yield f"all others are virtual; what they put in: {emulate.contribution}"
+    yield f"payloads are read ahead into {size(emulate.pool)}"
+
+
+_STAGES = {"capture": _capture, "calibrate": _calibrate, "replay": _replay, "emulate": _emulate}
+
+
+def _executed(scenario: Scenario) -> str:
+    if scenario.fold is None:
+        return f"all {scenario.world.size:,} ranks" if scenario.world.size > 1 else "its only rank"
+    one_each = prod(extent for name, extent in scenario.fold.mesh.items() if name not in scenario.fold.over)
+    ranks = f"{one_each:,} ranks, one of each class" if one_each > 1 else "one rank, for all"
+    return f"{ranks} of {scenario.world.size // one_each:,}"
+
+
+def _cut(scenario: Scenario) -> str:
+    """How ranks come to be timed."""
+    if scenario.fold is not None:
+        return f"the ranks that ran, {scenario.devices.slots} at one time"
+    slices = scenario.slices()
+    widest = max(len(ranks) for ranks in slices)
+    return f"ranks in {len(slices):,} slices of up to {widest}" if len(slices) > 1 else "ranks in one slice"
+
+
+def _link(link: Link) -> str:
+    return f"{link.bandwidth / 1e9:g} GB/s and {time(link.latency)}"
+
+
+def _changed(variant: WhatIf) -> Iterator[str]:
+    """The blocks of the variant that are given."""
+    for key in variant.__struct_fields__:
+        value = getattr(variant, key)
+        if key != "name" and value not in (None, NetworkChange()):
+            yield key.replace("_", " ")

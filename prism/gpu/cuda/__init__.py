@@ -1,0 +1,1 @@
+"""Ranks whose tensors lie on a GPU: everything of PRISM that knows CUDA."""

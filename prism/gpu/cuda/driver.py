@@ -1,0 +1,76 @@
+"""What capture asks of CUDA: streams, events, pinned memory. Where there is no GPU a fake of it stands in."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+
+from prism.gpu.cuda.gate import hold, zero
+
+
+class Driver:
+    """CUDA as torch has it."""
+
+    def holds(self, tensor: torch.Tensor) -> bool:
+        """Whether the tensor lies on a GPU."""
+        return tensor.is_cuda
+
+    def index(self) -> int:
+        """The number of the device that the program uses now."""
+        return torch.cuda.current_device()
+
+    def stream(self) -> Any:
+        """A stream of torch's pool, as torch's NCCL backend has one for each communicator."""
+        return torch.cuda.Stream()  # type: ignore[no-untyped-call]
+
+    def current(self) -> Any:
+        """The stream that this thread puts work into."""
+        return torch.cuda.current_stream()
+
+    def on(self, stream: Any) -> AbstractContextManager[Any]:
+        """Inside, this thread puts work into the stream."""
+        return torch.cuda.stream(stream)
+
+    def mark(self, stream: Any, timed: bool = False) -> Any:
+        """An event at the end of what the stream has to do now; who waits for it on the host sleeps."""
+        event = torch.cuda.Event(enable_timing=timed, blocking=True)  # type: ignore[no-untyped-call]
+        event.record(stream)
+        return event
+
+    def pinned(self, nbytes: int) -> torch.Tensor:
+        """Host memory that the device copies to and from by itself, uint8[nbytes]."""
+        return torch.empty(nbytes, dtype=torch.uint8, pin_memory=True)
+
+    def drain(self) -> None:
+        """Return when the current stream has done all it has to do."""
+        torch.cuda.current_stream().synchronize()
+
+    def capturing(self) -> bool:
+        """Whether the current stream is being captured into a CUDA graph."""
+        return torch.cuda.is_current_stream_capturing()
+
+    def token(self) -> torch.Tensor:
+        """The one element that torch's NCCL backend sums up as a barrier."""
+        return torch.zeros(1, dtype=torch.float32, device="cuda")
+
+    def ready(self) -> bool:
+        """Whether the program has used CUDA by now."""
+        return bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
+
+    def hold(self, stream: Any, number: torch.Tensor, least: int) -> None:
+        """Let a stream wait until a number in pinned memory is at least so high."""
+        hold(stream, number, least)
+
+    def release(self, number: torch.Tensor, value: int) -> None:
+        """Set a number in pinned memory that streams wait for."""
+        number[0] = value
+
+    def copy(self, into: torch.Tensor, source: torch.Tensor) -> None:
+        """Copy on the current stream; the host does not wait."""
+        into.copy_(source, non_blocking=True)
+
+    def zero(self, tensor: torch.Tensor) -> None:
+        """Set a dense tensor's bytes to 0 on the current stream."""
+        zero(tensor, self.current())

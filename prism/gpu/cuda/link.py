@@ -1,0 +1,187 @@
+"""The line of a rank whose tensors lie on a GPU.
+
+The program is two threads there that take turns: the main one, and the one in which torch goes backward, while the main
+one sleeps.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from prism.core.events import Call, PageIn, PageOut, Ref, Staged, Timed
+from prism.gpu.callsite import site_of
+from prism.gpu.cuda import nvml
+from prism.gpu.cuda.copies import Copier
+from prism.gpu.cuda.driver import Driver
+from prism.gpu.cuda.gate import Gate
+from prism.gpu.cuda.operation import CudaOperation
+from prism.gpu.cuda.parked import ParkedOperation
+from prism.gpu.cuda.slots import Slots
+from prism.gpu.cuda.stager import Input, Stager
+from prism.gpu.cuda.timing import Timing
+from prism.gpu.cuda.watch import ClockWatch
+from prism.gpu.link import Link
+from prism.gpu.pending import Pending
+from prism.gpu.tensors import nbytes
+from prism.net.payloads import Arena
+
+if TYPE_CHECKING:
+    from prism.gpu.cuda.residency import Residency  # which needs a Link
+
+
+class CudaLink(Link):
+    """A Link; inputs are brought to the store by a thread of their own, results go from there to the device."""
+
+    def __init__(self, *arguments: Any, driver: Driver | None = None) -> None:
+        self.driver = driver or Driver()
+        self._stager = Stager(self.driver, self._broke_off)
+        self._copier = Copier(self.driver)
+        self._unwaited: dict[int, None] = {}  # operations of the device that the program has not waited for
+        self._gates: dict[Any, Gate] = {}  # by the stream that parks
+        self._slots = Slots(self.driver)
+        self._timing = Timing(self.driver, self._told)
+        self._watch: ClockWatch | None = None
+        self.residency: Residency | None = None
+        super().__init__(*arguments)
+
+    def thread(self) -> int:
+        """The main one for both threads of the program."""
+        backward: bool = torch._C._current_graph_task_id() != -1
+        return self._main if backward else threading.get_ident()
+
+    def _site(self) -> str:
+        """Where the program is; in a backward pass the line that began it."""
+        return super()._site() or site_of(sys._current_frames().get(self._main))
+
+    @property
+    def answered(self) -> bool:
+        """Whether everything is answered from the record, so that nobody needs what this rank puts in."""
+        return self._answered
+
+    def operation(
+        self,
+        stream: Any,
+        inputs: Sequence[torch.Tensor],
+        outputs: Sequence[torch.Tensor],
+        source: int,
+        room: Sequence[int],
+        dtype: str,
+    ) -> CudaOperation:
+        """An operation of the device that is about to be posted."""
+        if not self._answered:
+            return CudaOperation(self, stream, inputs, outputs, source, room)
+        operation = ParkedOperation(self, stream, inputs, outputs, source, room)
+        operation.slots = self._slots
+        if stream not in self._gates:
+            self._gates[stream] = Gate(self.driver)
+        operation.gate = self._gates[stream]
+        operation.expects = bool(outputs) and self.kept.keeps(dtype, nbytes(outputs))
+        return operation
+
+    def read(self, result: Ref | None, at: int, into: memoryview) -> None:
+        """Fill memory with the bytes of a result from one on, and with zeros where it has none."""
+        there = min(len(into), max(0, result.nbytes - at)) if result is not None else 0
+        if result is not None and there:
+            self._library.read_into(result.part(at, there), [into[:there]])
+        into[there:] = bytes(len(into) - there)
+
+    def reserve(self, size: int, lasting: bool) -> tuple[Arena, Ref]:
+        """Room for an input."""
+        arena = self.room(size, lasting)
+        return arena, arena.reserve(size)
+
+    def bring(self, due: Input, handle: int) -> None:
+        """Let the input of a posted operation be brought."""
+        self._stager.put(due, functools.partial(self.tell, Staged(rank=self.rank, handle=handle)))
+
+    def fill(
+        self, result: Ref, blocks: Sequence[int], into: Sequence[torch.Tensor], room: Sequence[int], stream: Any
+    ) -> None:
+        """Let tensors be filled with a result on a stream."""
+        self._copier.load(result, self._library, into, blocks, room, stream)
+
+    def note(self, handle: int) -> None:
+        """An operation of the device has been posted."""
+        self._unwaited[handle] = None
+
+    def page(self, instruction: PageOut | PageIn) -> None:
+        """Move the memory of this rank."""
+        assert self.residency is not None, "only ranks that can page ask for room, and no other is told to make it"
+        self.residency.put(instruction)
+
+    def forget(self, handle: int) -> None:
+        """The program has waited for it."""
+        self._unwaited.pop(handle, None)
+
+    def settle(self) -> None:
+        """Wait for all that the program has not waited for, as whoever waits for the whole device does."""
+        handles = tuple(self._unwaited)
+        if handles and self.thread() == self._main:
+            self._unwaited.clear()
+            self.wait(handles)
+
+    # -- timing, while all is answered from the record ---------------------------------------------------------------
+
+    def begin(self) -> None:
+        """The program is about to start."""
+        if self._answered:
+            self._watch = ClockWatch((nvml.visible(os.environ) or [-1])[0])
+        super().begin()
+
+    def arrive(self) -> None:
+        """The program has called."""
+        super().arrive()
+        if self._answered and self.thread() == self._main:
+            self._timing.call()
+
+    def resume(self) -> None:
+        """What follows is the program's own time again."""
+        super().resume()
+        if self._answered and self.thread() == self._main:
+            self._timing.resume()
+
+    def post(self, group: str, call: Call, payload: Ref | None, pending: Pending, compute: int, batch: int = 0) -> int:
+        """Post an operation; returns its handle at once."""
+        if self._answered:
+            self._timing.step()
+        return super().post(group, call, payload, pending, compute, batch)
+
+    def wait(self, handles: tuple[int, ...]) -> None:
+        """Wait for operations; while all is answered, that holds streams and not the host."""
+        if self._answered and self.thread() == self._main:
+            self._timing.step()
+        super().wait(handles)
+
+    def passed(self) -> None:
+        """The program's stream goes on from a wait here."""
+        if self._answered:
+            self._timing.resume()
+
+    def mark(self) -> None:
+        """An iteration ends here."""
+        if self._answered:
+            self._timing.step()
+            self._timing.tell()
+        super().mark()
+
+    def conclude(self) -> None:
+        """The program is over: tell what was timed, and how the device ran."""
+        if self._answered:
+            self._timing.conclude()
+            seen = self._watch.conclude(self.rank) if self._watch is not None else None
+            if seen is not None:
+                self.tell(seen)
+
+    def _asks_before(self, pending: Sequence[Pending]) -> bool:
+        """Nobody gives up a slot while all is answered."""
+        return not self._answered and super()._asks_before(pending)
+
+    def _told(self, first: int, durations: tuple[int, ...]) -> None:
+        self.tell(Timed(rank=self.rank, first=first, durations=durations))

@@ -1,0 +1,95 @@
+"""The C interface of ext/cuda (api.h) for ctypes: its structures, its functions and its errors."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.machinery
+from ctypes import POINTER, c_char_p, c_int32, c_uint32, c_uint64
+from pathlib import Path
+from typing import ClassVar
+
+DONE, DEVICE_FULL, POOL_FULL, SPILL_FULL, CORRUPT, INVALID, FAILED = range(7)
+SLOT = 32 << 20
+"""Bytes of a slot of the host pool."""
+
+
+class PagingError(RuntimeError):
+    """Memory could not be moved; `status` is one of the constants above."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+class Moved(ctypes.Structure):
+    """What one call moved: bytes of device memory, ns that it took, and what the device has free afterwards."""
+
+    _fields_: ClassVar = [("bytes", c_uint64), ("ns", c_uint64), ("free", c_uint64)]
+
+
+class Figures(ctypes.Structure):
+    """What the process has allocated: segments, their bytes, those that are on the device, requests passed on."""
+
+    _fields_: ClassVar = [("segments", c_uint64), ("bytes", c_uint64), ("resident", c_uint64), ("passed", c_uint64)]
+
+
+def library_path() -> Path | None:
+    """The library that ranks preload; None where it was not built."""
+    folder = Path(__file__).parents[1]
+    found = (folder / f"_residency{suffix}" for suffix in importlib.machinery.EXTENSION_SUFFIXES)
+    return next((path for path in found if path.exists()), None)
+
+
+class Paging:
+    """The device memory of this process, which has the library preloaded: only then `cudaMalloc` is the library's."""
+
+    def __init__(self, library: Path) -> None:
+        self._c = ctypes.CDLL(str(library))
+        self._c.residency_error.restype = c_char_p
+        self._c.residency_open.argtypes = [c_char_p, c_uint32, c_uint32]
+        self._c.residency_out.argtypes = [POINTER(Moved)]
+        self._c.residency_in.argtypes = [c_uint32, POINTER(Moved)]
+        self._c.residency_spill.argtypes = [c_char_p, POINTER(Moved)]
+        self._c.residency_ask_through.argtypes = [c_int32]
+        self._c.residency_read.argtypes = [POINTER(Figures)]
+        self._c.residency_present.argtypes = [c_int32]
+
+    def open(self, pool: Path, slots: int, owner: int) -> None:
+        """Use the host pool in this file, as owner `owner` (from 1)."""
+        self._check(self._c.residency_open(str(pool).encode(), slots, owner))
+
+    def out(self) -> Moved:
+        """Copy all memory to the host and give it back to the device; nothing on the device may use it meanwhile."""
+        moved = Moved()
+        self._check(self._c.residency_out(moved))
+        return moved
+
+    def back(self, patience_ms: int = 0) -> Moved:
+        """Take memory from the device again and copy back; memory that others are giving back is waited for so long."""
+        moved = Moved()
+        self._check(self._c.residency_in(patience_ms, moved))
+        return moved
+
+    def spill(self, path: Path) -> Moved:
+        """Move the host copy to a file, which `back` reads, verifies and removes."""
+        moved = Moved()
+        self._check(self._c.residency_spill(str(path).encode(), moved))
+        return moved
+
+    def ask_through(self, descriptor: int) -> None:
+        """Where to ask for room, and be answered, when the device has none left."""
+        self._c.residency_ask_through(descriptor)
+
+    def present(self, devices: int) -> None:
+        """Tell the program of so many devices, all of them the one that the process has."""
+        self._c.residency_present(devices)
+
+    def figures(self) -> Figures:
+        """What is allocated now."""
+        figures = Figures()
+        self._c.residency_read(figures)
+        return figures
+
+    def _check(self, status: int) -> None:
+        if status != DONE:
+            raise PagingError(status, self._c.residency_error().decode())

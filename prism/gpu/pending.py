@@ -1,0 +1,28 @@
+"""An operation that was posted and has no result yet, as the link sees it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+
+from prism.core.events import Ref
+
+
+class Pending(Protocol):
+    """What the link needs of an operation; its result fills `outputs`."""
+
+    outputs: list[torch.Tensor]
+    staged: bool  # whether its input is there when it is posted; else the rank tells when it is
+
+    def deliver(self, result: Ref | None, blocks: tuple[int, ...], source: int) -> None:
+        """Copy the result, which a message's sender `source` sent, and complete the future."""
+
+    def synthesise(self, source: int) -> None:
+        """Make up a result that nobody has kept, and complete the future."""
+
+    def done(self) -> bool:
+        """Whether the result is there."""
+
+    def join(self) -> None:
+        """Return when the result is there; raises what the operation failed with."""

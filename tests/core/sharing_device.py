@@ -1,0 +1,156 @@
+"""Ranks with memory on one device that is too small for all of them: processes and a device, made up, for the world."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from dataclasses import dataclass, field
+
+from prism.core.events import (
+    AnyEvent,
+    AnyInstruction,
+    Deliver,
+    Delivered,
+    Exited,
+    Finished,
+    Fold,
+    Folded,
+    Kill,
+    Launch,
+    Launched,
+    Leave,
+    PagedIn,
+    PagedOut,
+    PageIn,
+    PageOut,
+    Pressed,
+    Room,
+    Run,
+)
+from tests.core.actors import RESULT, Stage, all_reduce, bytes_of, joined, posted, waited
+
+SPARE = 2
+MOST = 3000
+"""Events after which a run that has not ended never will; the longest has a few hundred."""
+
+
+@dataclass
+class Process:
+    """One rank: it takes memory in steps, and after each takes part in an all_reduce."""
+
+    rank: int
+    wants: deque[int]
+    has: int = 0  # on the device
+    away: int = 0
+    coming: int = 0  # of what was away
+    taking: int = 0  # what it asks for in the middle of its program
+    needs: bool = False  # whether it cannot do without
+    handle: int = 0
+    over: bool = False
+    out_of_memory: bool = False
+
+
+@dataclass
+class Device:
+    """A device of so many units, its ranks, and what they have to say; what is said first is a matter of luck."""
+
+    size: int
+    stage: Stage
+    luck: random.Random
+    processes: dict[int, Process] = field(default_factory=dict)
+    events: list[AnyEvent] = field(default_factory=list)
+
+    @property
+    def free(self) -> int:
+        return self.size - sum(process.has for process in self.processes.values())
+
+    def run(self, wants: list[list[int]]) -> None:
+        """Let all ranks come to their ends; fails if nobody has anything to say before."""
+        self.processes = {rank: Process(rank, deque(steps)) for rank, steps in enumerate(wants)}
+        self.obey(self.stage.first)
+        for _ in range(MOST):
+            if self.stage.world.over:
+                return
+            assert self.events, f"nobody goes on: {self.stage.states()}, {self.stage.world.pager.residency._places}"
+            self.stage.now += 1
+            first = {event.rank: at for at, event in reversed(list(enumerate(self.events)))}
+            event = self.events.pop(first[self.luck.choice(sorted(first))])  # what one rank says stays in order
+            self.obey(self.stage.hear(event))
+            assert self.free >= 0
+        raise AssertionError(f"no end: {self.stage.states()}, {self.stage.world.pager.residency._places}")
+
+    def obey(self, told: list[AnyInstruction]) -> None:
+        for instruction in told:
+            process = self.processes[instruction.rank]
+            touches = isinstance(instruction, Deliver | Run)
+            assert not (touches and (process.away or process.coming)), f"{instruction} while the memory is away"
+            self.carry_out(process, instruction)
+
+    def carry_out(self, process: Process, instruction: AnyInstruction) -> None:
+        rank = process.rank
+        match instruction:
+            case Launch():
+                self.events += [Launched(rank=rank, pid=rank), joined(rank, range(len(self.processes)))]
+                self.go_on(process)
+            case Run():
+                self.go_on(process)
+            case Deliver(handle=handle):
+                self.events.append(Delivered(rank=rank, handle=handle))
+            case Fold(op=op):
+                self.events.append(Folded(rank=rank, op=op, results=(RESULT,)))
+            case PageOut():
+                process.away, process.has = process.has, 0
+                self.events.append(PagedOut(rank=rank, nbytes=process.away, free=self.free))
+            case PageIn():
+                self.come(process)
+            case Room(granted=granted):
+                self.answered(process, granted)
+            case Leave() | Kill():
+                process.has = process.away = 0
+                self.events.append(Exited(rank=rank, code=0))
+
+    def go_on(self, process: Process) -> None:
+        if process.wants:
+            process.taking = process.wants.popleft()
+            self.take(process)
+        else:
+            self.events.append(Finished(rank=process.rank, code=0))
+
+    def take(self, process: Process) -> None:
+        if self.free < process.taking + SPARE:
+            process.needs = self.free < process.taking
+            self.events.append(Pressed(rank=process.rank, nbytes=process.taking, free=self.free))
+        else:
+            self.taken(process)
+
+    def taken(self, process: Process) -> None:
+        process.has += process.taking
+        process.handle += 1
+        post = posted(process.rank, process.handle, all_reduce(), payload=bytes_of(process.rank, process.handle))
+        self.events += [post, waited(process.rank, process.handle)]
+
+    def come(self, process: Process) -> None:
+        here = min(self.free, process.away)
+        process.has, process.away, process.coming = process.has + here, process.away - here, process.coming + here
+        if process.away:
+            self.events.append(Pressed(rank=process.rank, nbytes=process.away, free=self.free))
+        else:
+            process.coming = 0
+            self.events.append(PagedIn(rank=process.rank, nbytes=process.has, free=self.free))
+
+    def answered(self, process: Process, granted: bool) -> None:
+        rank = process.rank
+        if process.away and (granted or process.away <= self.free):
+            self.come(process)
+        elif process.away:
+            process.has, process.away, process.coming = 0, process.has + process.away, 0
+            self.events.append(PagedIn(rank=rank, error="no room", full=True))
+        elif granted and self.free < process.taking + SPARE:
+            self.take(process)
+        elif process.taking <= self.free:
+            self.taken(process)
+        elif not process.needs:  # there was enough when it asked
+            self.take(process)
+        else:
+            process.out_of_memory = True
+            self.events.append(Finished(rank=rank, code=1))

@@ -1,0 +1,234 @@
+"""Ranks that share a device too small for all of them: who leaves, who comes, and what is said when."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from prism.core.events import (
+    AnyEvent,
+    AnyInstruction,
+    Deliver,
+    Delivered,
+    Exited,
+    Finished,
+    Folded,
+    PagedIn,
+    PagedOut,
+    PageIn,
+    PageOut,
+    Pressed,
+    Probed,
+    Release,
+    Room,
+    Run,
+)
+from prism.core.stage import residency
+from prism.core.stage.admission import UNBOUNDED, HostMemory
+from prism.core.stage.residency import SPARE
+from prism.core.stage.turns import QUANTUM
+from tests.core import sharing_device
+from tests.core.actors import RESULT, Stage, all_reduce, blocked, bytes_of, joined, launched, posted, waited
+
+GIB = 1 << 30
+
+
+def pressed(rank: int, nbytes: int = GIB, free: int = 0) -> Pressed:
+    return Pressed(rank=rank, nbytes=nbytes, free=free)
+
+
+def left(rank: int, nbytes: int = 24 * GIB, free: int = 24 * GIB, disk: bool = False) -> PagedOut:
+    return PagedOut(rank=rank, nbytes=nbytes, ns=1, free=free, disk=disk)
+
+
+def came(rank: int, free: int = 0, disk: bool = False) -> PagedIn:
+    return PagedIn(rank=rank, nbytes=24 * GIB, ns=1, free=free, disk=disk)
+
+
+def in_turn(size: int, memory: HostMemory = UNBOUNDED) -> Stage:
+    """One slot; all but the last rank have posted an all_reduce and wait for it, the last one runs."""
+    stage = Stage(size, slots=1, memory=memory)
+    for rank in range(size):
+        stage.now += 1
+        stage.hear(launched(rank), joined(rank, range(size)))
+        if rank < size - 1:
+            stage.hear(posted(rank, 1, all_reduce(), payload=bytes_of(rank, 1)), waited(rank, 1))
+    return stage
+
+
+def paged(stage: Stage) -> list[AnyInstruction]:
+    """The last rank of four asks twice: two leave for it; then it waits for the all_reduce too, and folds it."""
+    assert stage.hear(pressed(3)) == [PageOut(rank=2)]
+    assert stage.hear(left(2)) == [Room(rank=3)]
+    assert stage.hear(pressed(3)) == [PageOut(rank=1)]
+    assert stage.hear(left(1)) == [Room(rank=3)]
+    stage.hear(posted(3, 1, all_reduce(), payload=bytes_of(3, 1)))
+    return stage.hear(waited(3, 1))
+
+
+def test_without_pressure_nothing_is_said() -> None:
+    stage = in_turn(4)
+    assert stage.hear(posted(3, 1, all_reduce(), payload=bytes_of(3, 1))) != []
+    assert stage.world.pager.residency.quiet
+
+
+def test_who_blocked_last_leaves_for_a_rank_that_asks() -> None:
+    stage = in_turn(4)
+    assert stage.hear(pressed(3)) == [PageOut(rank=2)]
+    assert stage.hear(left(2)) == [Room(rank=3)]
+    assert stage.hear(pressed(3)) == [PageOut(rank=1)]
+    assert stage.hear(left(1)) == [Room(rank=3)]
+
+
+def test_a_rank_that_waits_for_others_that_wait_leaves_before_one_whose_turn_is_next() -> None:
+    stage = Stage(3, slots=1)
+    stage.hear(launched(0), *(joined(0, ranks, name) for name, ranks in (("a", (0, 1)), ("b", (1, 2)))))
+    blocked(stage, 0, 1, group="a")  # for 1, which waits for 2
+    stage.now += 1
+    stage.hear(launched(1), *(joined(1, ranks, name) for name, ranks in (("a", (0, 1)), ("b", (1, 2)))))
+    blocked(stage, 1, 1, group="b")
+    stage.now += 1
+    stage.hear(launched(2), joined(2, (1, 2), "b"))
+    assert stage.hear(pressed(2)) == [PageOut(rank=0)]
+
+
+def test_where_nobody_can_leave_the_rank_is_told_so() -> None:
+    stage = in_turn(2)
+    assert stage.hear(pressed(1)) == [PageOut(rank=0)]
+    assert stage.hear(left(0)) == [Room(rank=1)]
+    assert stage.hear(pressed(1)) == [Room(rank=1, granted=False)]
+
+
+def test_a_rank_waits_for_room_while_others_run() -> None:
+    stage = Stage(2)
+    stage.up()
+    assert stage.hear(pressed(0)) == []
+    stage.hear(posted(1, 1, all_reduce(), payload=bytes_of(1, 1)))
+    assert stage.hear(waited(1, 1)) == [PageOut(rank=1)]
+
+
+def test_a_rank_whose_result_is_on_its_way_stays() -> None:
+    stage = Stage(3)
+    stage.up()
+    stage.hear(*(posted(rank, 1, all_reduce(), payload=bytes_of(rank, 1)) for rank in range(3)))
+    stage.hear(waited(0, 1), posted(1, 2, all_reduce(), payload=bytes_of(1, 2), staged=False), waited(1, 2))
+    stage.world.ledger.open("deliver", 0, 1)
+    assert stage.hear(pressed(2)) == []
+
+
+def spoken(stage: Stage, *events: AnyEvent) -> list[AnyInstruction]:
+    """What is said to these events, but for the bytes that nobody needs any more."""
+    return [one for one in stage.hear(*events) if not isinstance(one, Release)]
+
+
+def test_what_touches_the_memory_of_a_rank_is_told_once_it_is_back() -> None:
+    stage = in_turn(4)
+    paged(stage)
+    result = {"handle": 1, "result": RESULT}
+    assert spoken(stage, Folded(rank=3, op=0, results=(RESULT,))) == [
+        Deliver(rank=0, **result),
+        Deliver(rank=3, **result),
+        Run(rank=0),
+    ]
+    # The next in line comes while rank 0 computes, and the last in line leaves once it has its result.
+    assert spoken(stage, Delivered(rank=0, handle=1)) == []
+    assert spoken(stage, Delivered(rank=3, handle=1)) == [PageOut(rank=3), PageIn(rank=1, beside=True)]
+    assert spoken(stage, left(3), came(1)) == [Deliver(rank=1, **result)]
+    stage.now += 1
+    stage.hear(posted(0, 2, all_reduce(), payload=bytes_of(0, 2)))
+    assert spoken(stage, waited(0, 2)) == [Run(rank=1), PageOut(rank=0), PageIn(rank=2, beside=True)]
+
+
+def test_a_rank_that_gets_its_slot_while_away_goes_on_once_it_is_back() -> None:
+    stage = in_turn(2)
+    stage.hear(pressed(1), left(0))
+    stage.hear(posted(1, 1, all_reduce(), payload=bytes_of(1, 1)))
+    stage.hear(waited(1, 1))
+    result = {"handle": 1, "result": RESULT}
+    assert spoken(stage, Folded(rank=1, op=0, results=(RESULT,))) == [Deliver(rank=1, **result)]
+    assert spoken(stage, Delivered(rank=1, handle=1)) == [PageOut(rank=1), PageIn(rank=0, beside=True)]
+    for _ in range(8):
+        assert stage.pass_time(QUANTUM) == []  # it is not looked at: it cannot go on yet
+    assert spoken(stage, left(1), came(0)) == [Deliver(rank=0, **result), Run(rank=0)]
+
+
+def test_what_is_brought_leaves_room_for_contexts() -> None:
+    stage = in_turn(4)
+    paged(stage)
+    places = stage.world.pager.residency
+    places._free = 24 * GIB + SPARE
+    assert places.makes_room(1, iter([3])) == ([], True)
+    places._free -= 1
+    assert places.makes_room(1, iter([3])) == ([3], True)
+    assert places.makes_room(1, iter([])) == ([], False)
+
+
+def test_a_rank_that_asks_is_not_taken_for_stuck() -> None:
+    stage = in_turn(2)
+    stage.hear(pressed(1))
+    for _ in range(8):
+        stage.pass_time(QUANTUM)
+        stage.hear(Probed(rank=1, waiting=True))
+    assert stage.world.diagnosis is None
+
+
+def test_when_a_process_ends_those_who_ask_try_again() -> None:
+    stage = Stage(2)
+    stage.up()
+    stage.hear(pressed(0))
+    stage.hear(Finished(rank=1, code=0))
+    assert Room(rank=0) in stage.hear(Exited(rank=1, code=0))
+
+
+def test_the_coldest_copy_goes_to_disk_where_host_memory_is_full() -> None:
+    stage = in_turn(4, HostMemory(pages_spill=True))
+    stage.hear(pressed(3))
+    stage.hear(left(2), pressed(3))
+    full = PagedOut(rank=1, error="the host pool is full", full=True)
+    assert stage.hear(full) == [PageOut(rank=2, disk=True)]
+    assert stage.hear(left(2, disk=True)) == [PageOut(rank=1)]
+    count = stage.world.pager.residency.count
+    assert (count.paged.out.count, count.spilled.out.count) == (1, 1)
+
+
+def test_without_a_folder_for_it_a_full_host_ends_the_run() -> None:
+    stage = in_turn(4)
+    stage.hear(pressed(3), left(2), pressed(3))
+    stage.hear(PagedOut(rank=1, error="the host pool is full", full=True))
+    assert stage.world.broke == (
+        "the host pool is full; raise devices.host_memory, or set devices.spill to a folder on a disk"
+    )
+
+
+def test_memory_that_cannot_come_back_ends_the_run() -> None:
+    stage = in_turn(2)
+    stage.hear(pressed(1), left(0))
+    stage.hear(posted(1, 1, all_reduce(), payload=bytes_of(1, 1)))
+    stage.hear(PagedIn(rank=0, error="the file is not what was written"))
+    assert stage.world.broke == "the file is not what was written"
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3])
+def test_ranks_that_fit_in_turn_all_come_to_their_ends(slots: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(residency, "SPARE", sharing_device.SPARE)
+    moves = 0
+    for seed in range(60):
+        luck = random.Random(seed)
+        wants = [[luck.randrange(1, 5) for _ in range(luck.randrange(1, 5))] for _ in range(6)]
+        depth = max(map(len, wants))
+        wants = [steps + [0] * (depth - len(steps)) for steps in wants]
+        size = slots * (max(map(sum, wants)) + sharing_device.SPARE) + luck.randrange(4)
+        device = sharing_device.Device(size, Stage(6, slots=slots), luck)
+        device.run(wants)
+        world = device.stage.world
+        assert (world.diagnosis, world.broke) == (None, ""), f"seed {seed}: {world.diagnosis} {world.broke}"
+        moves += world.pager.residency.count.paged.out.count
+    assert moves > 60
+
+
+def test_a_rank_that_is_larger_than_the_device_runs_out_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(residency, "SPARE", sharing_device.SPARE)
+    device = sharing_device.Device(10, Stage(3, slots=1), random.Random(1))
+    device.run([[2, 2], [2, 9], [2, 2]])
+    assert [process.out_of_memory for process in device.processes.values()] == [False, True, False]

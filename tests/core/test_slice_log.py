@@ -1,0 +1,47 @@
+"""The log of measured slices: what was written before a crash counts, what was being written does not."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prism.core.measuring.slice_log import VERSION, Head, Slice, decode, encode
+
+SLICES = st.lists(
+    st.builds(
+        Slice,
+        st.sampled_from(["fast", "paced"]),
+        st.lists(st.integers(0, 9), min_size=1, max_size=3).map(tuple),
+        st.integers(0, 5),
+        st.lists(st.lists(st.integers(0, 2**62), max_size=4), max_size=3),
+    ),
+    max_size=5,
+)
+HEAD = encode(Head(VERSION, "of these"))
+
+
+@given(SLICES, st.data())
+def test_a_log_that_is_cut_off_has_the_entries_before_the_cut(slices: list[Slice], data: st.DataObject) -> None:
+    entries = [encode(one) for one in slices]
+    log = HEAD + b"".join(entries)
+    cut = data.draw(st.integers(len(HEAD), len(log)))
+    found, whole = decode(log[:cut], "of these")
+    ends = [len(HEAD) + sum(map(len, entries[:count])) for count in range(len(entries) + 1)]
+    assert whole == max(end for end in ends if end <= cut)
+    assert found == slices[: ends.index(whole)]
+
+
+@given(SLICES, st.data())
+def test_an_entry_that_was_changed_ends_the_log(slices: list[Slice], data: st.DataObject) -> None:
+    log = bytearray(HEAD + b"".join(map(encode, slices)))
+    log[data.draw(st.integers(0, len(log) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    found, whole = decode(bytes(log), "of these")
+    assert found == slices[: len(found)]
+    assert whole < len(log)
+
+
+def test_a_log_of_other_measurements_has_none() -> None:
+    log = HEAD + encode(Slice("fast", (0,), 0, [[1]]))
+    assert decode(log, "of others") == ([], 0)
+    assert decode(encode(Head(VERSION + 1, "of these")), "of these") == ([], 0)
+    assert decode(b"", "of these") == ([], 0)

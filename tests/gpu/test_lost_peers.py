@@ -1,0 +1,55 @@
+"""Who loses a peer in the engine lets those speak who know why; where nobody does, it is said in the end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from prism.core.events import Broke
+from prism.gpu.emulation import assistant, sandbox
+from prism.gpu.pruned import Aborted, Mismatch, PeerLost
+from prism.net.board import Board
+
+LOSSES = [Aborted("a"), PeerLost("p"), Mismatch("m")]
+
+
+@pytest.fixture(autouse=True)
+def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assistant, "GRACE_S", 0)
+    monkeypatch.setattr(sandbox, "GRACE_S", 0)
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Board:
+    return Board(tmp_path / "board", 2, 1, create=True)
+
+
+def told_by_a_sandbox_rank(board: Board, error: Exception) -> list[Any]:
+    told: list[Any] = []
+    participant = SimpleNamespace(any_ended=lambda: bool(board.ended.any()))
+    link: Any = SimpleNamespace(rank=3, participant=participant, tell=told.append)
+    sandbox.SandboxLink.fail(link, error)
+    return told
+
+
+def exit_of_an_assistant(board: Board, error: Exception, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    codes: list[int] = []
+    monkeypatch.setattr(assistant.os, "_exit", codes.append)
+    assistant._give_up(board, error)
+    return codes
+
+
+@pytest.mark.parametrize("error", LOSSES, ids=lambda error: type(error).__name__)
+def test_what_nobody_else_told_is_told(error: Exception, board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert told_by_a_sandbox_rank(board, error) == [Broke(rank=3, reason=f"{type(error).__name__}: {error}")]
+    assert exit_of_an_assistant(board, error, monkeypatch) == [1]
+
+
+@pytest.mark.parametrize("error", LOSSES[:2], ids=lambda error: type(error).__name__)
+def test_a_peer_whose_program_is_over_may_go(error: Exception, board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+    board.ended[1] = 1
+    assert told_by_a_sandbox_rank(board, error) == []
+    assert exit_of_an_assistant(board, error, monkeypatch) == []

@@ -1,0 +1,72 @@
+"""Where a stage stands: the letters of the ranks, what is done, and how long it may still take."""
+
+from __future__ import annotations
+
+from prism.core.events import Launched, Marked
+from prism.core.stage.capture import Capture
+from prism.core.stage.world import World
+from prism.live.snapshot import INTERVAL_S, Watch
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def begun() -> World:
+    """Four ranks, two of which have slots."""
+    world = World(range(4), 2, Capture(range(4)), hang_after=10**12)
+    world.start()
+    for rank in (0, 1):
+        world.handle(Launched(rank=rank, pid=100 + rank))
+    return world
+
+
+def test_it_tells_what_each_rank_does() -> None:
+    watch = Watch()
+    watch.begin("capture")
+    seen = watch.look(begun())
+    assert seen is not None
+    assert seen.states == "rrnn"
+    assert seen.text() == "2 not begun, 2 running; iteration 0"
+
+
+def test_it_does_not_look_more_often_than_eyes_need() -> None:
+    clock, world = Clock(), begun()
+    watch = Watch(clock=clock)
+    assert watch.look(world) is not None
+    clock.now += INTERVAL_S / 2
+    assert watch.look(world) is None
+    clock.now += INTERVAL_S
+    assert watch.look(world) is not None
+
+
+def test_iterations_say_how_much_is_done_and_how_long_it_takes() -> None:
+    clock, world = Clock(), begun()
+    watch = Watch(iterations=4, clock=clock)
+    watch.begin("capture")
+    for rank in (0, 0, 1, 1):
+        world.handle(Marked(rank=rank))
+    clock.now = 10.0
+    seen = watch.look(world)
+    assert seen is not None
+    assert seen.iterations == (0, 2)
+    assert seen.share == 4 / 16
+    assert seen.eta_s == 30.0
+    assert "30 s left" in seen.text()
+
+
+def test_slices_count_as_parts() -> None:
+    clock, world = Clock(), begun()
+    watch = Watch(iterations=4, clock=clock)
+    watch.begin("calibrate")
+    watch.step(3, 8)
+    clock.now = 1.0
+    seen = watch.look(world)
+    assert seen is not None
+    assert (seen.part, seen.parts, seen.share) == (3, 8, 3 / 8)

@@ -1,0 +1,97 @@
+"""`--init`: the first scenario of a program, after a probe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from prism.beginning.launch_line import read_launch_line
+from prism.beginning.probe import WANTS_CUDA
+from prism.command import main
+from prism.errors import ScenarioError
+from prism.scenario import Scenario
+
+PROGRAMS = Path(__file__).with_name("programs")
+
+
+def test_a_scenario_is_written_that_runs_what_was_probed(tmp_path: Path) -> None:
+    path = tmp_path / "first.yaml"
+    script = PROGRAMS / "averages.py"
+    assert main(["--init", str(script), "--out", str(path), "--set", "world.size=3", "-q", "--", "4"]) == 0
+    scenario = Scenario.load(path)
+    assert scenario.script is not None
+    assert scenario.script.resolve() == script
+    assert scenario.program.args == ("4",)
+    assert scenario.world.size == 3
+    assert "a guess" not in path.read_text()
+    assert "Process groups: 1 with 3 ranks" in path.read_text()
+
+
+def test_a_program_that_fails_gets_one_that_says_how(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "first.yaml"
+    assert main(["--init", str(PROGRAMS / "raises.py"), "--out", str(path), "-q", "--set", "world.size=3"]) == 3
+    assert "# The probe FAILED, rank_failed:" in path.read_text()
+    assert "the probe failed" in capsys.readouterr().err
+    Scenario.load(path)
+
+
+def test_a_program_that_wants_a_gpu_gets_one_presented(tmp_path: Path) -> None:
+    path = tmp_path / "first.yaml"
+    assert main(["--init", str(PROGRAMS / "presented_training.py"), "--out", str(path), "-q"]) == 0
+    scenario = Scenario.load(path)
+    assert scenario.devices.present_as == "H100"
+    assert "size: 2                        # a guess" in path.read_text()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "AssertionError: Torch not compiled with CUDA enabled",
+        "AttributeError: module 'torch._C' has no attribute '_cuda_setDevice'",
+        "RuntimeError: Found no NVIDIA driver on your system.",
+        "RuntimeError: No CUDA GPUs are available",
+    ],
+)
+def test_what_torch_says_without_a_gpu_is_known(message: str) -> None:
+    assert WANTS_CUDA.search(message)
+
+
+def test_torchrun_lines_are_understood() -> None:
+    script = str(PROGRAMS / "averages.py")
+    line = read_launch_line("torchrun", ["--nnodes", "2", "--nproc-per-node", "8", script, "--lr", "1"])
+    assert (line.script, line.args, line.size, line.ranks_per_node) == (script, ("--lr", "1"), 16, 8)
+    line = read_launch_line("torchrun", ["--nnodes=1:4", "--nproc_per_node=2", "-m", "package.train", "x"])
+    assert (line.module, line.args, line.size, line.name) == ("package.train", ("x",), 8, "train")
+
+
+@pytest.mark.parametrize(
+    ("target", "rest", "words"),
+    [
+        ("missing.py", [], "--init missing.py: no such file"),
+        ("torchrun", ["--nproc-per-node", "gpu", "train.py"], "write both as numbers"),
+        ("torchrun", ["--no-such-flag"], "torchrun does not take these arguments"),
+        ("torchrun", ["--nproc-per-node", "2", "missing.py"], "missing.py: no such file"),
+    ],
+)
+def test_what_cannot_be_is_refused(target: str, rest: list[str], words: str) -> None:
+    with pytest.raises(ScenarioError, match=words):
+        read_launch_line(target, rest)
+
+
+def test_a_file_that_is_there_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "first.yaml"
+    path.write_text("mine")
+    assert main(["--init", str(PROGRAMS / "averages.py"), "--out", str(path)]) == 2
+    assert "exists; --out names another file" in capsys.readouterr().err
+    assert path.read_text() == "mine"
+
+
+def test_a_program_in_the_place_of_a_scenario_leads_to_init(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train.py"]) == 2
+    assert "train.py is a program; --init train.py writes a scenario for it" in capsys.readouterr().err
+
+
+def test_arguments_of_a_program_belong_to_init(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scenario.yaml", "--", "4"]) == 2
+    assert "belong to --init" in capsys.readouterr().err

@@ -1,0 +1,71 @@
+"""`--explain`: what each stage will do, and nothing is run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prism.command import main
+from prism.explaining import explain
+from prism.folder import Folder, Progress
+from prism.scenario import Capture, Devices, Emulate, Fold, Program, Replicas, Scenario, Slow, WhatIf, World
+
+AVERAGES = Path(__file__).with_name("programs") / "averages.py"
+QUICKSTART = Path(__file__).parent.parent / "scenarios" / "quickstart.yaml"
+
+
+def explained(**blocks: Any) -> str:
+    given = {"world": World(size=16), **blocks}
+    scenario = Scenario(name="job", program=Program(module="train"), **given)
+    return "\n".join(explain(scenario, Folder(Path("runs/job")), Progress()))
+
+
+def test_it_says_what_runs_and_how_often(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main([str(QUICKSTART), "--explain", "--out", str(tmp_path / "out")]) == 0
+    told = capsys.readouterr().out
+    assert "quickstart: workloads/moe_pipeline.py as 8 ranks on 2 nodes of 4" in told
+    assert "runs all 8 ranks, 2 at one time, each to its program's end" in told
+    assert "in 4 slices of up to 2" in told
+    assert "what if half-network: network" in told
+    assert not (tmp_path / "out").exists(), "nothing is run"
+
+
+def test_it_says_what_has_been_done_and_what_that_took(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    text = f"prism: 1\nname: job\nprogram: {{script: {AVERAGES}, args: ['3']}}\nworld: {{size: 2}}\nstages: [capture]\n"
+    (tmp_path / "job.yaml").write_text(text)
+    command = [str(tmp_path / "job.yaml"), "-q", "--out", str(tmp_path / "out")]
+    assert main(command) == 0
+    assert main([*command, "--explain"]) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"was done in \d+\.\d s, and is used again with --resume", told)
+    assert "the capture in the folder saw a peak of" in told
+
+
+def test_it_says_what_is_other_than_usual() -> None:
+    told = explained(
+        devices=Devices(kind="cpu", slots=4, memory=80 << 30, present_as="H100"),
+        capture=Capture(iterations=5),
+        emulate=Emulate(sandbox=(3, 4, 5), contribution="exact"),
+        what_if=(WhatIf(name="hot", slow=Slow(ranks=(1,), factor=1.2)), WhatIf(name="more", replicas=doubled())),
+        stages=("capture", "calibrate", "replay", "emulate"),
+    )
+    assert "each to 5 iterations" in told
+    assert "told that it has an H100" in told
+    assert "holds more than 80.0 GiB" in told
+    assert "runs ranks 3-5 in wall time" in told
+    assert "what they put in: exact" in told
+    assert "what if more: replicas" in told
+
+
+def test_of_a_folded_job_it_says_who_runs() -> None:
+    told = explained(fold=Fold(mesh={"pp": 2, "dp": 8}, over=("dp",)))
+    assert "runs 2 ranks, one of each class of 8, 2 at one time" in told
+    assert "times the ranks that ran, 2 at one time, each alone" in told
+    assert "runs one rank, for all of 16, 2 at" in explained(fold=Fold(mesh={"dp": 16}, over=("dp",)))
+
+
+def doubled() -> Replicas:
+    return Replicas(mesh={"dp": 4, "tp": 4}, over="dp", to=8)

@@ -1,0 +1,71 @@
+"""Which kind of device a scenario runs on, and what is said where it is not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from prism import kinds
+from prism.command import main
+from prism.errors import RunError, ScenarioError
+from prism.gpu.cuda import nvml
+from prism.scenario import Calibrate, Devices, Scenario
+from tests.running import scenario
+
+PROGRAM = Path(__file__).with_name("programs") / "averages.py"
+
+
+def on(kind: str, **blocks: object) -> Scenario:
+    return scenario(PROGRAM, devices=Devices(kind=kind), **blocks)
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kinds, "gpus", lambda: 1)
+    monkeypatch.setattr(kinds, "built_for_cuda", lambda: True)
+
+
+@pytest.mark.usefixtures("gpu")
+class TestWithAGpu:
+    def test_auto_takes_it(self) -> None:
+        assert kinds.device_kind(on("auto")) == "cuda"
+        assert kinds.device_kind(on("cpu")) == "cpu"
+
+    def test_auto_leaves_it_where_only_a_cpu_can_do_what_is_asked(self) -> None:
+        stages = ("capture", "calibrate", "replay", "emulate")
+        assert kinds.device_kind(on("auto", stages=stages)) == "cpu"
+        with pytest.raises(ScenarioError, match=r"\$.devices.kind: emulate is not available on a GPU yet; choose cpu"):
+            kinds.check_device(on("cuda", stages=stages))
+
+    def test_ranks_are_timed_one_by_one_unless_slices_are_given(self) -> None:
+        assert kinds.timed_apart(on("auto")).slices() == ((0,), (1,))
+        assert kinds.timed_apart(on("auto", calibrate=Calibrate(slice=2))).slices() == ((0, 1),)
+        assert kinds.timed_apart(on("cpu")).slices() == ((0, 1),)
+
+    def test_a_torch_for_cpus_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(kinds, "built_for_cuda", lambda: False)
+        assert kinds.device_kind(on("auto")) == "cpu"
+        with pytest.raises(RunError, match="not built for CUDA"):
+            kinds.check_device(on("cuda"))
+
+
+def test_without_a_gpu_the_command_ends_with_4(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    path = tmp_path / "one.yaml"
+    path.write_text(f"prism: 1\nname: one\nprogram: {{script: {PROGRAM}}}\nworld: {{size: 2}}\n")
+    assert main([str(path), "--set", "devices.kind=cuda", "--out", str(tmp_path / "out"), "-q"]) == 4
+    assert "there is no device: devices.kind is cuda" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("value", "seen"),
+    [(None, [0, 1]), ("", []), ("1", [1]), ("1,0", [1, 0]), ("0,7,1", [0]), ("-1", []), ("GPU-8a,1", [-1, 1])],
+)
+def test_what_a_process_sees_is_what_cuda_would_show_it(
+    value: str | None, seen: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nvml, "count", lambda: 2)
+    assert nvml.visible({} if value is None else {"CUDA_VISIBLE_DEVICES": value}) == seen
