@@ -4,17 +4,21 @@
 
 NAME is a job or a section: `sleeping`, jobs whose compute is a timed sleep (programs/sleeping.py), so that any number
 of ranks is real on a few cores; `what_if`, where one rank of the real job computes 1.4 times as long, and PRISM has the
-job without that and a variant with it; `real_compute`, the reference jobs of the tests, which want a core a rank.
+job without that and a variant with it; `real_compute`, the reference jobs of the tests, which want two cores a rank:
+one for its compute, and one for the threads of gloo.
 
 Real: torch.distributed over gloo, one process a rank, all at once on this machine; the median iteration of each run,
-and how far the runs' medians lie apart. Predicted: captured and calibrated on so many slots, replayed with the costs
-that single operations have on this machine, measured first (benchmarks/loopback.py). The error is against the median
-of the real runs.
+and as spread how far the runs' medians lie apart. Predicted: captured and calibrated on so many slots, replayed with
+the costs that single operations have on this machine, measured first (benchmarks/loopback.py): on ranks that have slept
+where compute is a sleep, else on ranks that have computed. Where compute is real there is a prediction beside each real
+run, since the speed of a shared machine changes within minutes; they have their own spread. The error is that of the
+median prediction against the median of the real runs.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import statistics
 import tempfile
@@ -26,7 +30,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from benchmarks.loopback import measure, table
+from benchmarks.loopback import Callers, Cost, measure, table
 from prism.scenario import Calibrate, Network, Output, Slow, WhatIf, World
 from tests.gloo_reference import run_gloo
 from tests.running import predict, scenario
@@ -37,10 +41,12 @@ TIMEOUT_S = 500.0
 
 
 class Section(NamedTuple):
-    """How long the jobs of a section run, and their first iterations that are left out."""
+    """How long the jobs of a section run, their first iterations that are left out, and how they are predicted."""
 
     iterations: int
     warmup: int
+    callers: Callers = "slept"
+    anew: bool = False  # whether there is a prediction for each real run
 
 
 class Job(NamedTuple):
@@ -63,11 +69,12 @@ class Row(msgspec.Struct):
     real_ms: float
     spread: float
     slots: int
+    predictions_ms: list[float]
     predicted_ms: float
     error: float
 
 
-SECTIONS = {"sleeping": Section(12, 2), "what_if": Section(12, 2), "real_compute": Section(120, 20)}
+SECTIONS = {"sleeping": Section(12, 2), "what_if": Section(12, 2), "real_compute": Section(120, 20, "awake", anew=True)}
 SLEEPING = (
     "data_parallel", "variable", "pipeline", "zero_bubble", "interleaved", "breadth_first", "two_dimensional",
     "experts",
@@ -124,16 +131,28 @@ def predicted(job: Job, world: int, slots: int, section: Section, costs: Path) -
 
 def compare(name: str, world: int, slots: Sequence[int], runs: int, section: Section, costs: Path) -> list[Row]:
     """Run a job for real, predict it from each number of slots, and print a line for each."""
-    job, rows = JOBS[name], []
-    medians = [real_median(job, world, section) for _ in range(runs)]
+    job = JOBS[name]
+    medians: list[float] = []
+    guesses: dict[int, list[float]] = {count: [] for count in slots}
+    for run in range(runs):
+        medians.append(real_median(job, world, section))
+        if section.anew or run == runs - 1:
+            for count in slots:
+                guesses[count].append(predicted(job, world, count, section, costs))
     real = statistics.median(medians)
-    spread = (max(medians) - min(medians)) / real
-    for count in slots:
-        guess = predicted(job, world, count, section, costs)
-        rows.append(Row(job.section, name, world, medians, real, spread, count, guess, guess / real - 1))
-        told = f"{guess:8.2f} ms {100 * rows[-1].error:+7.2f} %"
-        print(f"{name:<18} {world:5} {real:8.2f} ms {100 * spread:5.2f} % {count:5} {told}", flush=True)
+    rows = []
+    for count, told in guesses.items():
+        guess = statistics.median(told)
+        row = Row(job.section, name, world, medians, real, _spread(medians), count, told, guess, guess / real - 1)
+        rows.append(row)
+        ours = f"{guess:8.2f} ms {_spread(told):7.2%} {row.error:+8.2%}"
+        print(f"{name:<18} {world:5} {real:8.2f} ms {row.spread:7.2%} {count:5} {ours}", flush=True)
     return rows
+
+
+def _spread(times: Sequence[float]) -> float:
+    """How far the times lie apart, as a fraction of their median."""
+    return (max(times) - min(times)) / statistics.median(times)
 
 
 def summary(rows: Sequence[Row]) -> str:
@@ -166,25 +185,46 @@ def _numbers(text: str) -> list[int]:
     return [int(number) for number in text.split(",")]
 
 
+def _costs(worlds: Sequence[int], callers: Callers) -> list[Cost]:
+    """What operations cost on this machine, for groups of two and of all ranks."""
+    return [cost for members in sorted({2, *worlds}) for cost in measure(members, callers)]
+
+
+def _crowded(worlds: Sequence[int]) -> str:
+    """A warning where the threads of gloo have no cores of their own; empty where they have."""
+    cores = len(os.sched_getaffinity(0))
+    if 2 * max(worlds) <= cores:
+        return ""
+    return (
+        f"  warning: {max(worlds)} ranks that compute and {cores} cores: the threads of gloo take cores from compute, "
+        "which no cost of an operation holds"
+    )
+
+
 def main() -> None:
     """Print the table."""
     options = _options()
+    chosen = {name: job for name, job in JOBS.items() if not {name, job.section}.isdisjoint(options.jobs)}
     rows: list[Row] = []
+    costs: dict[Callers, list[Cost]] = {}
+    ours = f"{'predicted':>11} {'spread':>7} {'error':>8}"
+    print(f"{'job':<18} {'ranks':>5} {'real':>11} {'spread':>7} {'slots':>5} {ours}")
     with tempfile.TemporaryDirectory() as folder:
-        costs = Path(folder) / "costs.csv"
-        measured = [cost for members in sorted({2, *options.worlds}) for cost in measure(members)]
-        costs.write_text(table(measured), encoding="utf-8")
-        print(f"{'job':<18} {'ranks':>5} {'real':>11} {'spread':>7} {'slots':>5} {'predicted':>11} {'error':>9}")
-        for name, job in JOBS.items():
-            if {name, job.section}.isdisjoint(options.jobs):
-                continue
+        for name, job in chosen.items():
             section = SECTIONS[job.section]
             section = section._replace(iterations=options.iterations or section.iterations)
+            file = Path(folder) / f"{section.callers}.csv"
+            if section.callers not in costs:
+                costs[section.callers] = _costs(options.worlds, section.callers)
+                file.write_text(table(costs[section.callers]), encoding="utf-8")
+                if section.callers == "awake" and (warning := _crowded(options.worlds)):
+                    print(warning)
             for world in options.worlds:
-                rows += compare(name, world, options.slots, options.runs, section, costs)
+                rows += compare(name, world, options.slots, options.runs, section, file)
     print(summary(rows))
     if options.json:
-        options.json.write_bytes(msgspec.json.encode({"rows": rows, "costs": [cost._asdict() for cost in measured]}))
+        told = {callers: [cost._asdict() for cost in measured] for callers, measured in costs.items()}
+        options.json.write_bytes(msgspec.json.encode({"rows": rows, "costs": told}))
 
 
 if __name__ == "__main__":

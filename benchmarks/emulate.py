@@ -1,15 +1,17 @@
 """Hybrid emulation: how far it is from real runs and from replay, and what virtual ranks cost.
 
     python -m benchmarks.emulate accuracy [--worlds 8,16] [--sandboxes 1,2] [--runs 3] [JOB...]
-    python -m benchmarks.emulate scale [--ranks 64,256,1024]
+    python -m benchmarks.emulate scale [--ranks 64,256,1024] [--mesh]
     python -m benchmarks.emulate prefetch
     python -m benchmarks.emulate paced [--world 4] [--runs 3] [JOB...]
 
 accuracy: jobs whose compute is a timed sleep, for real (torch.distributed over gloo), replayed, and emulated; the
 median iteration of each, with the costs that single operations have on this machine. scale: a pipeline of 4 stages
 times data parallel is captured with 2 replicas, its graph expanded, and 2 ranks emulated in the larger world, which is
-made of as many processes whatever its size. prefetch: the payloads of a job read ahead into pools of different sizes.
-paced: what is predicted from a calibration that is answered at once, and from one beside the engine's communication.
+made of as many processes whatever its size; `init` is how long rank 0 takes until it has made its groups (with --mesh
+those of a device mesh, one for each replica, too), `assistant` the part of a core that an assistant uses. prefetch: the
+payloads of a job read ahead into pools of different sizes. paced: what is predicted from a calibration that is answered
+at once, and from one beside the engine's communication.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import re
 import resource
 import statistics
 import tempfile
@@ -29,6 +32,7 @@ import msgspec
 
 from benchmarks.accuracy import JOBS, PROGRAMS, SECTIONS, real_median
 from benchmarks.loopback import measure, table
+from benchmarks.shares import Shares
 from prism.coordinator import Coordinator
 from prism.core.graph import Graph
 from prism.core.what_if.expansion import expand
@@ -99,14 +103,14 @@ async def _emulated(name: str, world: int, slots: int, sandbox: tuple[int, ...],
 def scale(options: argparse.Namespace) -> None:
     """Print what emulating two ranks of larger and larger worlds takes."""
     heads = f"{'ranks':>6} {'nodes':>10} {'groups':>6} {'ops':>6} {'stage':>8} {'memory':>9}"
-    print(f"{heads} {'replay':>10} {'emulated':>11} {'error':>8}")
-    asyncio.run(_scale(options.ranks))
+    print(f"{heads} {'replay':>10} {'emulated':>11} {'error':>8} {'init':>7} {'CPU':>7} {'assistant':>9}")
+    asyncio.run(_scale(options.ranks, ("mesh",) if options.mesh else ()))
 
 
-async def _scale(worlds: Sequence[int]) -> None:
+async def _scale(worlds: Sequence[int], more: tuple[str, ...]) -> None:
     script = PROGRAMS / "meshed.py"
     given = scenario(
-        script, (str(PIPELINE), "6"), 2 * PIPELINE, network=Network(model="none"), output=Output(formats=())
+        script, (str(PIPELINE), "6", *more), 2 * PIPELINE, network=Network(model="none"), output=Output(formats=())
     )
     with tempfile.TemporaryDirectory() as folder:
         async with Coordinator(given, Path(folder) / "small") as run:
@@ -122,17 +126,28 @@ async def _emulate_large(given: Scenario, small: Graph, world: int, out: Path) -
     large = msgspec.structs.replace(given, world=World(size=world), emulate=emulate, stages=("emulate",))
     async with Crew() as crew, Coordinator(large, out, crew=crew) as run:
         start = time.monotonic()
-        emulation = (await run.emulate(graph)).emulation
+        with Shares([out / "ranks" / f"assistant-{number}.log" for number in (0, 1)]) as assistants:
+            emulation = (await run.emulate(graph)).emulation
         wall = time.monotonic() - start
+    init, cpu = _init(out / "ranks" / "0.emulate.log")
     assert emulation is not None
     assert emulation.error_vs_replay is not None
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     emulated = middle(emulation)
     print(
         f"{world:6} {len(graph.nodes):10,} {emulation.groups:6} {emulation.ops:6} {wall:6.1f} s {memory:5.2f} GiB "
-        f"{emulated / (1 + emulation.error_vs_replay):7.2f} ms {emulated:8.2f} ms {emulation.error_vs_replay:+8.2%}",
+        f"{emulated / (1 + emulation.error_vs_replay):7.2f} ms {emulated:8.2f} ms {emulation.error_vs_replay:+8.2%} "
+        f"{init:5.2f} s {cpu:5.2f} s {assistants.mean():9.1%}",
         flush=True,
     )
+
+
+def _init(log: Path) -> tuple[float, float]:
+    """Seconds from the start of a rank's process until it has made its groups, and the CPU time of that."""
+    told = re.search(r"INIT ([\d.]+) ([\d.]+) ([\d.]+) ([\d.]+)", log.read_text(encoding="utf-8"))
+    assert told is not None, "the program printed no INIT line"
+    begun, cpu_begun, making, cpu_making = (float(seconds) for seconds in told.groups())
+    return begun + making, cpu_begun + cpu_making
 
 
 def prefetch(options: argparse.Namespace) -> None:
@@ -210,6 +225,7 @@ def main() -> None:
     one.set_defaults(show=accuracy)
     two = tables.add_parser("scale")
     two.add_argument("--ranks", type=_numbers, default=[64, 256, 1024])
+    two.add_argument("--mesh", action="store_true")
     two.set_defaults(show=scale)
     tables.add_parser("prefetch").set_defaults(show=prefetch)
     four = tables.add_parser("paced")

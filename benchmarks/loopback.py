@@ -1,12 +1,15 @@
 """What single operations of gloo cost on this machine, as a table for `network: {model: measured, table: FILE}`.
 
-    python -m benchmarks.loopback [--groups 2,4,8] [--out FILE]
+    python -m benchmarks.loopback [--groups 2,4,8] [--callers slept|awake] [--out FILE]
 
 The cost of an operation is what the model of PRISM means by it: from the moment at which its last member calls gloo to
-the moment at which the waits are over. One rank has just woken from a sleep, all others wait, and nothing else runs. So
-it holds what gloo does on the thread of the last member, the way of the bytes, and the waking of the waiters. It does
-not hold torch's Python in front of gloo, which PRISM times as compute, nor a sleep that is too long, which is in the
-compute of both.
+the moment at which the waits are over. It holds what gloo does on the thread of the last member, the way of the bytes,
+and the waking of the waiters. It does not hold torch's Python in front of gloo, which PRISM times as compute.
+
+On loopback an operation costs what waking threads costs, and cores and threads that have slept for milliseconds take
+twice as long to wake as ones that are busy. So there are two tables. `slept`: one rank has just woken from a sleep of
+some milliseconds, all others wait, and nothing else runs. `awake`: all ranks have computed for a fraction of a
+millisecond since their last operation. A job wants the table of what it does between its operations.
 
 Waits for one operation end at different times; the cost is their mean, as nccl-tests has it. A rank whose wait was over
 before the last post, such as the root of a broadcast, is left out. Of a message it is the receiver who counts; its
@@ -23,7 +26,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from prism.core.timeline.measured import COLUMNS
 from tests.gloo_reference import run_gloo
@@ -31,6 +34,9 @@ from tests.gloo_reference import run_gloo
 PROGRAM = Path(__file__).parent / "programs" / "loopback.py"
 REPETITIONS = 32
 TIMEOUT_S = 300.0
+
+Callers = Literal["slept", "awake"]
+"""What ranks did before they called."""
 
 
 class Call(NamedTuple):
@@ -55,9 +61,9 @@ class Cost(NamedTuple):
     posting_us: float
 
 
-def measure(members: int) -> list[Cost]:
+def measure(members: int, callers: Callers = "slept") -> list[Cost]:
     """The costs of all operations on a group of so many ranks: medians of the repetitions."""
-    output = run_gloo(PROGRAM, (str(REPETITIONS),), members, TIMEOUT_S)
+    output = run_gloo(PROGRAM, (str(REPETITIONS), callers), members, TIMEOUT_S)
     repeated: dict[tuple[str, int, str], list[tuple[float, float, float]]] = defaultdict(list)
     for operation in zip(*map(_calls, output), strict=True):
         first = operation[0]
@@ -96,12 +102,13 @@ def main() -> None:
     """Print the costs, and write the table if asked to."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--groups", default="2,4,8", help="numbers of members, separated by commas")
+    parser.add_argument("--callers", choices=get_args(Callers), default="slept", help="what ranks do before they call")
     parser.add_argument("--out", type=Path, help="the file to write the table to")
     options = parser.parse_args()
     costs = []
     print(f"{'collective':<14} {'members':>7} {'bytes':>8} {'last':>8} {'cost':>11} {'slowest':>11} {'posting':>11}")
     for members in map(int, options.groups.split(",")):
-        for cost in measure(members):
+        for cost in measure(members, options.callers):
             costs.append(cost)
             shown = f"{cost.collective:<14} {cost.members:7} {cost.nbytes:8} {cost.last:>8}"
             print(f"{shown} {cost.cost_us:8.1f} us {cost.slowest_us:8.1f} us {cost.posting_us:8.1f} us", flush=True)

@@ -1,7 +1,10 @@
-"""Times single operations of gloo on ranks that do nothing else: loopback.py REPETITIONS.
+"""Times single operations of gloo: loopback.py REPETITIONS CALLERS.
 
-All ranks but one post an operation and wait; the last one comes out of a sleep a little later, and they take turns at
-that. It is gloo's own method that is called, as torch's Python in front of it is part of what PRISM times as compute.
+What comes before a post is a sleep if CALLERS is `slept`: all ranks but one post and wait, the last one comes out of a
+longer sleep, and they take turns at that. If it is `awake`, it is a piece of compute, the same on all ranks, and who
+comes last is left to chance. It is gloo's own method that is called, as torch's Python in front of it is part of what
+PRISM times as compute.
+
 Prints `OP <collective> <bytes> <called> <returned> <done>` for each operation on each rank: the bytes as a table of
 costs counts them; when gloo was called, when it returned, and when the wait was over, in ns of the monotonic clock that
 all ranks of one host share.
@@ -12,8 +15,9 @@ import time
 
 import torch
 import torch.distributed as dist
+from computing import compute
 
-EARLY, LATE = 3e-3, 6e-3  # seconds before a post; the difference is far more than the ranks come apart in a barrier
+EARLY, LATE = 3e-3, 6e-3  # seconds of sleep; the difference is far more than the ranks come apart in a barrier
 SIZES = (4, 256, 4096, 65536, 1 << 20)  # bytes of an input, or near that
 
 dist.init_process_group("gloo")
@@ -31,14 +35,24 @@ def operations(size):
     yield "all_gather", 4 * share, lambda: gloo._allgather_base(whole, part)
     yield "all_to_all", 4 * share * (world - 1), lambda: gloo.alltoall_base(whole, whole.clone(), even, even)
     yield "broadcast", size, lambda: gloo.broadcast([message], opts=from_first)
+    shares = [] if rank else [list(whole.chunk(world))]
+    yield "scatter", 4 * whole.numel(), lambda: gloo.scatter([part], shares, opts=dealt_by_first)
     if world == 2:
         yield "send_recv", size, lambda: gloo.recv([message], 0, 0) if rank else gloo.send([message], 1, 0)
+
+
+def come(late):
+    """What a rank does before it posts."""
+    if callers == "awake":
+        compute()
+    else:
+        time.sleep(LATE if late else EARLY)
 
 
 def timed(post, last):
     """When the operation was called, had been posted, and was done, in ns."""
     gloo.barrier().wait()
-    time.sleep(LATE if rank == last else EARLY)
+    come(rank == last)
     called = time.monotonic_ns()
     work = post()
     returned = time.monotonic_ns()
@@ -46,12 +60,13 @@ def timed(post, last):
     return called, returned, time.monotonic_ns()
 
 
-from_first = dist.BroadcastOptions()
-from_first.rootRank = 0
+repetitions, callers = int(sys.argv[1]), sys.argv[2]
+from_first, dealt_by_first = dist.BroadcastOptions(), dist.ScatterOptions()
+from_first.rootRank = dealt_by_first.rootRank = 0
 for size in SIZES:
     for name, nbytes, post in operations(size):
-        for repetition in range(int(sys.argv[1])):
+        for repetition in range(repetitions):
             print("OP", name, nbytes, *timed(post, repetition % world))
-for repetition in range(int(sys.argv[1])):
+for repetition in range(repetitions):
     print("OP", "barrier", 0, *timed(gloo.barrier, repetition % world))
 dist.destroy_process_group()
