@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from prism.core.events import (
+    AnyEvent,
+    Delivered,
     Exited,
     Finished,
     Interrupted,
@@ -14,6 +16,7 @@ from prism.core.events import (
 )
 from tests.core.actors import (
     MS,
+    SECOND,
     Stage,
     launched,
     on_stage,
@@ -105,3 +108,27 @@ def _finished(rank: int) -> Finished:
 
 def _exited(rank: int) -> Exited:
     return Exited(rank=rank, code=0)
+
+
+def test_a_rank_that_is_stopped_while_it_takes_its_result_is_found_out() -> None:
+    stage = on_stage(2)
+    stage.hear(posted(0, 1), waited(0, 1), posted(1, 1), waited(1, 1), Delivered(rank=1, handle=1))
+    stage.hear(*_ended(1))
+    stage.pass_time(59 * SECOND)
+    assert stage.world.diagnosis is None
+    stage.pass_time(2 * SECOND)
+    assert stage.world.diagnosis is not None
+    assert stage.world.diagnosis.kind == "hang"
+    assert stage.world.diagnosis.summary.startswith("rank 0 posted nothing and did not end")
+
+
+def test_a_rank_that_is_stopped_before_it_leaves_is_found_out() -> None:
+    stage = on_stage(2)
+    stage.hear(*_ended(1), _finished(0))
+    stage.pass_time(61 * SECOND)
+    assert stage.world.diagnosis is not None
+    assert stage.world.diagnosis.kind == "hang"
+
+
+def _ended(rank: int) -> list[AnyEvent]:
+    return [_finished(rank), _exited(rank)]

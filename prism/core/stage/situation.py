@@ -24,6 +24,7 @@ class Situation:
         self.loans = Loans()
         self.askers = Askers()
         self.now = 0
+        self.heard = 0  # when a rank last said anything
         self.acting = len(self.ranks)  # ranks that can go on by themselves
         self.ended = 0
         self.failed: dict[int, int] = {}  # ranks that raised or ended badly -> when

@@ -31,7 +31,14 @@ def inevitable(seen: Situation) -> Diagnosis | None:
     if stuck:
         return _deadlock(seen, stuck)
     silent = [r for r in seen.ranks.values() if r.alive and r.idle_for(seen.now) >= seen.hang_after]
+    if not silent and seen.now - seen.heard >= seen.hang_after:
+        silent = [r for r in seen.ranks.values() if _owes(seen, r)]
     return _hang(seen, silent) if silent else None
+
+
+def _owes(seen: Situation, rank: Rank) -> bool:
+    """Whether a rank that holds no slot was told to do something: it would have, unless it is stopped from outside."""
+    return rank.alive and (seen.ledger.busy(rank.rank) or rank.state in (State.LAUNCHING, State.FINISHING))
 
 
 def diverged(seen: Situation, error: Diverged) -> Diagnosis:

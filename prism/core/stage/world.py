@@ -105,7 +105,7 @@ class World(Asking):
     def _hear(self, event: AnyEvent) -> None:
         rank = self.ranks[event.rank]
         if not isinstance(event, Probed | Suspended | Spilled):
-            rank.idle_probes = 0
+            rank.idle_probes, self.heard = 0, event.at
         if not isinstance(event, Probed | Suspended | Spilled | Delivered | Polled | Asked):
             rank.since, rank.idle, rank.polls = event.at, 0, 0
         rank.site = getattr(event, "site", "") or rank.site
