@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from prism.gpu.cuda.checkpoint import Checkpoint
+from benchmarks.checkpoint import Checkpoint
 from prism.gpu.cuda.residency_abi import SLOT, library_path
 
 ROOT = Path(__file__).parents[1]

@@ -11,7 +11,8 @@ from typing import Self
 
 import msgspec
 
-from prism.core.events import AnyEvent, AnyInstruction
+from prism.core.events import AnyEvent
+from prism.core.instructions import AnyInstruction
 from prism.errors import ProgramError, RunError
 from prism.exhaustion import room_in
 from prism.gpu import processes

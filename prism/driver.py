@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from prism.core.events import AnyEvent, AnyInstruction, Interrupted, Ticked, stamp
+from prism.core.events import AnyEvent, Interrupted, Ticked, stamp
+from prism.core.instructions import AnyInstruction
 from prism.core.stage.world import World
 from prism.crew import Crew
 

@@ -71,6 +71,7 @@ def test_torchrun_lines_are_understood() -> None:
         ("missing.py", [], "--init missing.py: no such file"),
         ("torchrun", ["--nproc-per-node", "gpu", "train.py"], "write both as numbers"),
         ("torchrun", ["--no-such-flag"], "torchrun does not take these arguments"),
+        ("torchrun", ["--nnodes"], "torchrun does not take these arguments"),
         ("torchrun", ["--nproc-per-node", "2", "missing.py"], "missing.py: no such file"),
     ],
 )

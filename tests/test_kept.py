@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from prism import trace
+from prism.core.calls import Ref
 from prism.core.contribution import REDUCING, parts
-from prism.core.events import Ref
 from prism.core.graph import OpKind
 from prism.core.record import PostStep, RankRecord
 from prism.core.ring import chunks, order

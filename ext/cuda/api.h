@@ -60,9 +60,6 @@ RESIDENCY_API void residency_ask_through(int32_t descriptor);
 
 RESIDENCY_API void residency_read(residency_figures* figures);
 
-/* Present so many devices, all of them the one that the process has; 0: present what there is. */
-RESIDENCY_API void residency_present(int32_t devices);
-
 #ifdef __cplusplus
 }
 #endif

@@ -1,6 +1,5 @@
 #include "memory.h"
 
-#include "devices.h"
 #include "errors.h"
 #include "room.h"
 
@@ -23,7 +22,7 @@ bool Memory::takes(std::size_t bytes) {
 DevicePointer Memory::allocate(std::size_t bytes) {
   std::unique_lock lock(lock_);
   bytes = (bytes + granularity_ - 1) / granularity_ * granularity_;
-  auto segment = std::make_unique<Segment>(addresses_.take(bytes), bytes, device_, current_device());
+  auto segment = std::make_unique<Segment>(addresses_.take(bytes), bytes, device_);
   lock.unlock();  // whoever gives memory back meanwhile must not have to wait for this thread
   leave_room(bytes);
   for (std::size_t chunk = 0; chunk < segment->chunks(); ++chunk) {
@@ -56,16 +55,6 @@ bool Memory::free(DevicePointer start) {
   addresses_.give_back(start, found->second->bytes());
   segments_.erase(found);
   return true;
-}
-
-std::optional<int> Memory::device_of(DevicePointer address) {
-  const std::lock_guard lock(lock_);
-  const auto after = segments_.upper_bound(address);
-  if (after == segments_.begin()) {
-    return std::nullopt;
-  }
-  const Segment& segment = *std::prev(after)->second;
-  return address < segment.start() + segment.bytes() ? std::optional(segment.presented_as()) : std::nullopt;
 }
 
 void Memory::open(const char* pool, std::uint32_t slots, std::uint32_t owner) {

@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 
 #include "address_space.h"
 #include "api.h"
@@ -29,9 +28,6 @@ class Memory {
   bool free(DevicePointer start);
   /// Whether a request of the current context is one for us.
   bool takes(std::size_t bytes);
-
-  /// The device that the program takes an address to be on, if it is one of ours.
-  std::optional<int> device_of(DevicePointer address);
 
   void open(const char* pool, std::uint32_t slots, std::uint32_t owner);
   residency_moved out();

@@ -4,11 +4,10 @@
 
 namespace residency {
 
-Segment::Segment(DevicePointer start, std::size_t bytes, int device, int presented_as)
+Segment::Segment(DevicePointer start, std::size_t bytes, int device)
     : start_(start),
       bytes_(bytes),
       device_(device),
-      presented_as_(presented_as),
       physical_((bytes + kChunk - 1) / kChunk, 0) {}
 
 std::size_t Segment::chunk_bytes(std::size_t chunk) const { return std::min(kChunk, bytes_ - chunk * kChunk); }

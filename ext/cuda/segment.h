@@ -15,15 +15,13 @@ constexpr std::size_t kChunk = std::size_t{32} << 20;
 class Segment {
  public:
   /// Nothing is mapped yet; `bytes` is a multiple of the granularity.
-  Segment(DevicePointer start, std::size_t bytes, int device, int presented_as);
+  Segment(DevicePointer start, std::size_t bytes, int device);
 
   DevicePointer start() const { return start_; }
   std::size_t bytes() const { return bytes_; }
   std::size_t chunks() const { return physical_.size(); }
   DevicePointer chunk_start(std::size_t chunk) const { return start_ + chunk * kChunk; }
   std::size_t chunk_bytes(std::size_t chunk) const;
-  /// The device that the program had set when it asked for the memory, as it numbers devices.
-  int presented_as() const { return presented_as_; }
   bool mapped(std::size_t chunk) const { return physical_[chunk] != 0; }
 
   /// Whether the contents are in the host copy, not on the device.
@@ -40,7 +38,6 @@ class Segment {
   DevicePointer start_;
   std::size_t bytes_;
   int device_;
-  int presented_as_;
   std::vector<Physical> physical_;
 };
 

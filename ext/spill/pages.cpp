@@ -119,6 +119,16 @@ bool Places::belongs(std::uint64_t offset, std::uintptr_t page) const {
   return number < pages_.size() && pages_[number] == page;
 }
 
+void Places::release_moved(std::span<const Mapping> mappings) {
+  for (const Mapping& mapping : mappings) {
+    if (!mapping.spilled) continue;
+    for (std::uintptr_t at = mapping.begin; at < mapping.end; at += kPage) {
+      const std::uint64_t number = (mapping.offset + (at - mapping.begin)) / kPage;
+      if (number < pages_.size() && pages_[number] != at) pages_[number] = 0;
+    }
+  }
+}
+
 void Places::note(std::uint64_t offset, std::uintptr_t begin, std::uintptr_t end) {
   std::uint64_t number = offset / kPage;
   for (std::uintptr_t page = begin; page < end && number < pages_.size(); page += kPage) pages_[number++] = page;

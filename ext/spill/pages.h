@@ -59,6 +59,9 @@ class Places {
   /// False where there is no room for the list, which takes none until it is used.
   bool reserve();
   bool belongs(std::uint64_t offset, std::uintptr_t page) const;
+  /// Pages of the file that these mappings show in other places than they were written for belong to nobody from here on:
+  /// memory that has moved may still be read from them, while other memory has grown into where it was.
+  void release_moved(std::span<const Mapping> mappings);
   void note(std::uint64_t offset, std::uintptr_t begin, std::uintptr_t end);
 
  private:

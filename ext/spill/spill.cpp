@@ -116,6 +116,7 @@ bool find(Room& room, const Held& held, Found& found) {
   List<Run> back(room.back);
   List<Run> fresh(room.fresh);
   if (!find_mappings(inode, mappings)) return false;
+  places.release_moved(mappings.items());
   for (Mapping& mapping : mappings.items()) {
     const Private result = find_runs(mapping, held, forked ? nullptr : &places, back, fresh);
     mapping.spilled = mapping.spilled && !forked && result.all && result.used == 0 && !result.elsewhere;

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -42,9 +44,9 @@ def _torchrun(rest: Sequence[str]) -> LaunchLine:
     from torch.distributed.run import get_args_parser  # slow to import
 
     parser = get_args_parser()
-    parser.exit_on_error = False
     try:
-        given = parser.parse_args(list(rest))
+        with contextlib.redirect_stderr(io.StringIO()):  # its usage, of a hundred lines
+            given = parser.parse_args(list(rest))
         nodes = int(str(given.nnodes).rpartition(":")[2])  # an elastic range: the most
         ranks = int(given.nproc_per_node)
     except SystemExit:

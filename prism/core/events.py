@@ -1,75 +1,13 @@
-"""What the world hears (events) and what it says (instructions): two closed unions, plain data, nothing else.
+"""What the world hears: events, a closed union of plain data.
 
-An event tells what a rank did or what became of it; `at` is the driver's clock in ns when the event came in. An
-instruction tells a worker or a rank what to do; `cause` is the number of the event that led to it. Every instruction
-ends in an event: Launch in Launched or Exited, Run and Answer in whatever the rank does next, Deliver in Delivered,
-Fold in Folded, Suspend in Suspended, Probe in Probed, Spill in Spilled,
-PageOut in PagedOut, PageIn in PagedIn, Kill and Leave in Exited; Resume and Release
-end when heard.
+An event tells what a rank did or what became of it; `at` is the driver's clock in ns when the event came in.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import msgspec
 
-from prism.core.contribution import Part
-from prism.core.graph import OpKind
-
-
-class Ref(msgspec.Struct, array_like=True, frozen=True):
-    """Bytes of the payload store: a file, an offset in it and a size in bytes."""
-
-    file: str
-    offset: int
-    nbytes: int
-
-    def part(self, offset: int, nbytes: int) -> Ref:
-        """A piece of these bytes, `offset` bytes in."""
-        return Ref(self.file, self.offset + offset, nbytes)
-
-
-class Call(msgspec.Struct, array_like=True, frozen=True):
-    """One rank's side of an operation, in elements of `dtype`; ranks are group ranks, -1 is none (or any source)."""
-
-    kind: OpKind
-    dtype: str = "none"
-    count: int = 0  # own input; of a receive: the size awaited
-    reduce: str = "none"
-    root: int = -1
-    peer: int = -1
-    tag: int = 0
-    sends: bool = False
-    send: tuple[int, ...] = ()  # elements for each member: all_to_all, uneven reduce_scatter
-    recv: tuple[int, ...] = ()  # elements awaited from each member: all_gather, gather at the root, all_to_all
-    shape: tuple[int, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """How a user would name the operation."""
-        if self.kind is OpKind.SEND_RECV:
-            return "send" if self.sends else "recv"
-        return self.kind.name.lower()
-
-
-class StoreCall(msgspec.Struct, array_like=True, frozen=True):
-    """One call of the key-value store: set, get, add, wait, check, compare_set, delete, count, append."""
-
-    action: str
-    keys: tuple[str, ...] = ()
-    value: bytes = b""
-    desired: bytes = b""
-    amount: int = 0
-
-
-class Reply(NamedTuple):
-    """What a caller of the store gets: a value, a number, and whether the key was there."""
-
-    value: bytes = b""
-    number: int = 0
-    present: bool = True
-    error: str = ""  # what the caller raises
+from prism.core.calls import Call, Ref, StoreCall
 
 
 class Event(msgspec.Struct, tag=True, array_like=True, kw_only=True, frozen=True):
@@ -323,107 +261,4 @@ AnyEvent = (
     Launched | Joined | Posted | Staged | Waited | Polled | Asked | Marked | Timed | Clocked | Folded | Delivered
     | Completed | Noticed | Raised | Broke | Finished | Exited | Suspended | Probed | Weighed | Spilled | Pressed
     | PagedOut | PagedIn | Ticked | Interrupted
-)  # fmt: skip
-
-
-class Instruction(msgspec.Struct, tag=True, array_like=True, kw_only=True, frozen=True):
-    """Base of all instructions."""
-
-    rank: int
-    cause: int = 0
-
-
-class Launch(Instruction, frozen=True):
-    """Start the process of the rank."""
-
-
-class Run(Instruction, frozen=True):
-    """Go on: what was waited for is there and a slot is free."""
-
-
-class Deliver(Instruction, frozen=True):
-    """The operation is done; copy the result, if there is one for this rank, or make one up if nobody has kept it."""
-
-    handle: int
-    result: Ref | None = None
-    blocks: tuple[int, ...] = ()  # bytes from each member, where they are fewer than the rank has room for
-    source: int = -1  # of a message that came: the group rank of its sender
-    synthesised: bool = False
-
-
-class Fold(Instruction, frozen=True):
-    """All members have posted: do the arithmetic, in ring order, over inputs given by group rank."""
-
-    op: int
-    kind: OpKind
-    dtype: str
-    reduce: str
-    root: int
-    inputs: tuple[Ref | None, ...]
-    splits: tuple[tuple[int, ...], ...] = ()  # elements from each member to each member
-    parts: tuple[Part, ...] = ()  # partial sums to keep beside the result
-    routes: tuple[tuple[Ref, ...], ...] = ()  # instead of inputs: what each result is put together from
-
-
-class Answer(Instruction, frozen=True):
-    """The store's reply to a call of the rank; `present` is false for a key that is not there."""
-
-    call: int
-    value: bytes = b""
-    number: int = 0
-    present: bool = True
-    error: str = ""
-
-
-class Release(Instruction, frozen=True):
-    """Nobody needs these bytes of the rank any more; ends when heard."""
-
-    payload: Ref
-
-
-class Suspend(Instruction, frozen=True):
-    """Stop the process of the rank where it is."""
-
-
-class Resume(Instruction, frozen=True):
-    """Let the stopped process of the rank go on."""
-
-
-class Probe(Instruction, frozen=True):
-    """Look whether the main thread of the rank waits."""
-
-
-class Spill(Instruction, frozen=True):
-    """Write the memory of the rank, which waits, to its spill file."""
-
-
-class PageOut(Instruction, frozen=True):
-    """Give the device memory of the rank back, and keep a copy of it; `disk`: what host memory has of it, on disk."""
-
-    disk: bool = False
-
-
-class PageIn(Instruction, frozen=True):
-    """Bring the rank's memory back to the device; `beside`: another rank is making room for it at this moment."""
-
-    beside: bool = False
-
-
-class Room(Instruction, frozen=True):
-    """Try again to get device memory, or, not granted, do without; ends when heard."""
-
-    granted: bool = True
-
-
-class Leave(Instruction, frozen=True):
-    """The rank may exit."""
-
-
-class Kill(Instruction, frozen=True):
-    """End the process of the rank at once."""
-
-
-AnyInstruction = (
-    Launch | Run | Deliver | Fold | Answer | Release | Suspend | Resume | Probe | Spill | PageOut | PageIn | Room
-    | Leave | Kill
 )  # fmt: skip

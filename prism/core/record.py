@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from prism.core.events import Call, Ref, Reply, StoreCall
+from prism.core.calls import Call, Ref, Reply, StoreCall
 
 
 class PostStep(msgspec.Struct, tag="post", array_like=True):

@@ -14,7 +14,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from prism.core.events import Call, Noticed, Ref
+from prism.core.calls import Call, Ref
+from prism.core.events import Noticed
 from prism.core.graph import OpKind
 from prism.core.semantics import rules
 from prism.core.stage.op import SELF_CONTAINED

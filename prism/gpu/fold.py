@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from prism.core.calls import Ref
 from prism.core.contribution import Part
-from prism.core.events import Fold, Ref
 from prism.core.graph import ITEMSIZE, OpKind
+from prism.core.instructions import Fold
 from prism.core.ring import chunks, order
 from prism.exhaustion import room_in
 from prism.gpu.tensors import save, view

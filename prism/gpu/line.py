@@ -11,7 +11,8 @@ import socket
 import threading
 from pathlib import Path
 
-from prism.core.events import Answer, AnyInstruction, Event, Leave, Run
+from prism.core.events import Event
+from prism.core.instructions import Answer, AnyInstruction, Leave, Run
 from prism.net.frames import Unpacker, pack
 
 

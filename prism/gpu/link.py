@@ -17,28 +17,9 @@ from pathlib import Path
 
 import torch
 
-from prism.core.events import (
-    Answer,
-    AnyInstruction,
-    Asked,
-    Broke,
-    Call,
-    Deliver,
-    Delivered,
-    Fold,
-    Folded,
-    Joined,
-    Marked,
-    PageIn,
-    PageOut,
-    Polled,
-    Posted,
-    Ref,
-    Release,
-    Spill,
-    StoreCall,
-    Waited,
-)
+from prism.core.calls import Call, Ref, StoreCall
+from prism.core.events import Asked, Broke, Delivered, Folded, Joined, Marked, Polled, Posted, Waited
+from prism.core.instructions import Answer, AnyInstruction, Deliver, Fold, PageIn, PageOut, Release, Spill
 from prism.core.stage.kept import Kept
 from prism.exhaustion import Exhausted
 from prism.gpu.callsite import callsite

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import torch
 
-from prism.core.events import Ref
+from prism.core.calls import Ref
 
 
 class Pending(Protocol):

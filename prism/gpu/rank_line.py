@@ -8,7 +8,8 @@ import fcntl
 import termios
 from typing import Protocol, cast
 
-from prism.core.events import AnyEvent, AnyInstruction
+from prism.core.events import AnyEvent
+from prism.core.instructions import AnyInstruction
 from prism.gpu.birth import Introduction
 from prism.net.frames import Unpacker, pack
 

@@ -10,7 +10,8 @@ import os
 from pathlib import Path
 from typing import Protocol
 
-from prism.core.events import AnyEvent, AnyInstruction, Kill, Probe, Probed, Resume, Suspend, Suspended
+from prism.core.events import AnyEvent, Probed, Suspended
+from prism.core.instructions import AnyInstruction, Kill, Probe, Resume, Suspend
 from prism.gpu import processes
 from prism.gpu.birth import Birth, Born, Failed, Gone, Introduction, Ready, Unborn
 from prism.gpu.fork_server import ForkServer

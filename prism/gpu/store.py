@@ -6,7 +6,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from prism.core.events import StoreCall
+from prism.core.calls import StoreCall
 from prism.gpu.link import Link
 
 

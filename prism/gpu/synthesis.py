@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from prism.core.events import Call
+from prism.core.calls import Call
 from prism.core.graph import OpKind
 from prism.gpu.memory import uncounted
 

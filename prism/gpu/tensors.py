@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import torch
 
-from prism.core.events import Ref
+from prism.core.calls import Ref
 from prism.gpu.memory import uncounted
 from prism.net.payloads import Arena
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import torch
 
-from prism.core.events import Ref
+from prism.core.calls import Ref
 from prism.gpu.link import Link
 
 

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import uvloop
 
-from prism.core.events import AnyEvent, AnyInstruction, Exited, Kill, Launch, Launched, Probe, Resume, Room, Suspend
+from prism.core.events import AnyEvent, Exited, Launched
+from prism.core.instructions import AnyInstruction, Kill, Launch, Probe, Resume, Room, Suspend
 from prism.gpu import processes
 from prism.gpu.birth import Birth, Introduction, die_with_parent
 from prism.gpu.limits import full, too_few_files

@@ -19,7 +19,7 @@ import traceback
 import weakref
 from typing import NoReturn
 
-from prism.core.events import AnyInstruction
+from prism.core.instructions import AnyInstruction
 from prism.gpu import huge_pages
 from prism.gpu.birth import Birth, Born, Failed, Gone, Ready, Unborn, die_with_parent
 from prism.gpu.limits import no_process

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from prism.core.events import AnyEvent, AnyInstruction
+from prism.core.events import AnyEvent
+from prism.core.instructions import AnyInstruction
 from prism.core.stage.kept import EVERYTHING, Kept
 
 

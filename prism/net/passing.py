@@ -10,7 +10,7 @@ import ctypes
 import os
 from pathlib import Path
 
-from prism.core.events import Ref
+from prism.core.calls import Ref
 from prism.exhaustion import room_in
 from prism.net.payloads import Arena
 

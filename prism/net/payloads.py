@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from prism.core.events import Ref
+from prism.core.calls import Ref
 from prism.exhaustion import room_in
 
 ALIGN = 64

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from prism.core.events import Ref
+from prism.core.calls import Ref
 from prism.exhaustion import room_in
 from prism.net.payloads import ALIGN, Arena, Buffers, Library, pieces
 

@@ -18,8 +18,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from prism.core.calls import Call
 from prism.core.diagnosis import SEPARATOR
-from prism.core.events import Call
 from prism.core.graph import OpKind
 from prism.core.record import PostStep, RankRecord
 from prism.core.semantics import RULES

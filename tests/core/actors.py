@@ -6,22 +6,11 @@ from collections.abc import Sequence
 
 import msgspec
 
+from prism.core.calls import Call, Ref, StoreCall
 from prism.core.diagnosis import Diagnosis
-from prism.core.events import (
-    AnyEvent,
-    AnyInstruction,
-    Asked,
-    Call,
-    Joined,
-    Launched,
-    Posted,
-    Ref,
-    StoreCall,
-    Ticked,
-    Waited,
-    stamp,
-)
+from prism.core.events import AnyEvent, Asked, Joined, Launched, Posted, Ticked, Waited, stamp
 from prism.core.graph import OpKind
+from prism.core.instructions import AnyInstruction
 from prism.core.stage.admission import UNBOUNDED, HostMemory
 from prism.core.stage.capture import Capture
 from prism.core.stage.kept import EVERYTHING, Kept

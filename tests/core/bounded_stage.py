@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prism.core.events import AnyInstruction, Spill, Spilled, Weighed
+from prism.core.events import Spilled, Weighed
+from prism.core.instructions import AnyInstruction, Spill
 from prism.core.stage.admission import HostMemory
 from prism.core.stage.world import World
 from tests.core.actors import MS, SECOND, Stage

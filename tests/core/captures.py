@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from prism.core.calls import Call
 from prism.core.diagnosis import Warning
-from prism.core.events import Call, Folded
+from prism.core.events import Folded
 from prism.core.stage.capture import Capture
 from prism.core.stage.exchange import FoldDue
 from tests.core.actors import RESULT, joined, posted, waited

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from itertools import product
 from math import prod
 
-from prism.core.events import AnyInstruction, Call, Joined
+from prism.core.calls import Call
+from prism.core.events import Joined
 from prism.core.folding.roles import FoldedCapture
 from prism.core.folding.shape import Folding
 from prism.core.graph import OpKind
+from prism.core.instructions import AnyInstruction
 from prism.core.stage.world import World
 from tests.core.actors import SECOND
 from tests.core.processes import Make, Mark, Post, Process, Program, Wait

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prism.core.events import Call
+from prism.core.calls import Call
 from prism.core.stage.matching import Matcher
 from prism.core.stage.op import Op
 from tests.core.actors import posted

@@ -9,37 +9,37 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from prism.core.calls import Call, Ref, StoreCall
 from prism.core.events import (
-    Answer,
     AnyEvent,
-    AnyInstruction,
     Asked,
-    Call,
-    Deliver,
     Delivered,
     Exited,
     Finished,
-    Fold,
     Folded,
     Joined,
-    Kill,
-    Launch,
     Launched,
-    Leave,
     Marked,
     Polled,
     Posted,
-    Probe,
     Probed,
-    Ref,
-    Resume,
-    Run,
-    StoreCall,
-    Suspend,
     Suspended,
     Waited,
 )
 from prism.core.graph import OpKind
+from prism.core.instructions import (
+    Answer,
+    AnyInstruction,
+    Deliver,
+    Fold,
+    Kill,
+    Launch,
+    Leave,
+    Probe,
+    Resume,
+    Run,
+    Suspend,
+)
 from tests.core.actors import bytes_of
 
 

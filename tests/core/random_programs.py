@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field, replace
 
-from prism.core.events import Call, StoreCall
+from prism.core.calls import Call, StoreCall
 from prism.core.graph import OpKind
 from tests.core.actors import all_reduce, barrier, call, recv, send
 from tests.core.processes import Ask, Make, Mark, Poll, Post, Program, Wait

@@ -8,8 +8,9 @@ import msgspec
 
 from prism.core.diagnosis import Diagnosis
 from prism.core.emulation.sandboxed import Sandboxed
-from prism.core.events import AnyEvent, AnyInstruction, Completed, Marked, Ticked, stamp
+from prism.core.events import AnyEvent, Completed, Marked, Ticked, stamp
 from prism.core.graph import Graph
+from prism.core.instructions import AnyInstruction
 from prism.core.record import RankRecord
 from prism.core.stage.building import build_graph
 from prism.core.stage.world import World

@@ -6,27 +6,8 @@ import random
 from collections import deque
 from dataclasses import dataclass, field
 
-from prism.core.events import (
-    AnyEvent,
-    AnyInstruction,
-    Deliver,
-    Delivered,
-    Exited,
-    Finished,
-    Fold,
-    Folded,
-    Kill,
-    Launch,
-    Launched,
-    Leave,
-    PagedIn,
-    PagedOut,
-    PageIn,
-    PageOut,
-    Pressed,
-    Room,
-    Run,
-)
+from prism.core.events import AnyEvent, Delivered, Exited, Finished, Folded, Launched, PagedIn, PagedOut, Pressed
+from prism.core.instructions import AnyInstruction, Deliver, Fold, Kill, Launch, Leave, PageIn, PageOut, Room, Run
 from tests.core.actors import RESULT, Stage, all_reduce, bytes_of, joined, posted, waited
 
 SPARE = 2

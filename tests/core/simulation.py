@@ -8,7 +8,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from prism.core.events import AnyEvent, AnyInstruction, Ticked, stamp
+from prism.core.events import AnyEvent, Ticked, stamp
+from prism.core.instructions import AnyInstruction
 from prism.core.stage.capture import Capture
 from prism.core.stage.kept import EVERYTHING, Kept
 from prism.core.stage.states import HOLDS_SLOT

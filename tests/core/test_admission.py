@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from prism.core.events import Deliver, Exited, Finished, Folded, Launch, Leave, Run, Spill
+from prism.core.events import Exited, Finished, Folded
+from prism.core.instructions import Deliver, Launch, Leave, Run, Spill
 from prism.core.stage.admission import SAMPLES, Admission, HostMemory
 from tests.core.actors import RESULT, all_reduce, barrier, blocked, bytes_of, joined, posted, waited
 from tests.core.bounded_stage import REST, WHOLE, BoundedSimulation, BoundedStage

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from prism.core.events import Call, Clocked, ClockState, Marked, Reply, StoreCall, Timed
+from prism.core.calls import Call, Reply, StoreCall
+from prism.core.events import Clocked, ClockState, Marked, Timed
 from prism.core.graph import OpKind
 from prism.core.record import MarkStep, PostStep, RankRecord, WaitStep
 from prism.core.stage.answers import Answers, Diverged

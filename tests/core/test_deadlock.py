@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 from prism.core.diagnosis import Diagnosis, LastCommon, RankState
-from prism.core.events import (
-    Delivered,
-    Exited,
-    Finished,
-    Kill,
-    Probed,
-)
+from prism.core.events import Delivered, Exited, Finished, Probed
+from prism.core.instructions import Kill
 from prism.core.stage.stuck import SURE_PROBES
 from prism.core.stage.turns import QUANTUM
 from tests.core.actors import (

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from prism.core.events import (
-    AnyEvent,
-    Delivered,
-    Exited,
-    Finished,
-    Interrupted,
-    Kill,
-    Probe,
-    Raised,
-)
+from prism.core.events import AnyEvent, Delivered, Exited, Finished, Interrupted, Raised
+from prism.core.instructions import Kill, Probe
 from tests.core.actors import (
     MS,
     SECOND,

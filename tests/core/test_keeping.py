@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from prism.core.calls import Call, Ref
 from prism.core.contribution import Part
-from prism.core.events import Call, Folded, Ref
+from prism.core.events import Folded
 from prism.core.graph import OpKind
 from prism.core.record import PostStep, RankRecord
 from prism.core.stage.capture import Capture

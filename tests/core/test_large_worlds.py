@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from prism.core.events import Exited, Finished, Posted, Ref, Reply, StoreCall
+from prism.core.calls import Ref, Reply, StoreCall
+from prism.core.events import Exited, Finished, Posted
 from prism.core.graph import OpKind
 from prism.core.record import PostStep
 from prism.core.stage import matching, verdict, world

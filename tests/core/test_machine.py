@@ -6,7 +6,9 @@ import random
 
 import pytest
 
-from prism.core.events import Deliver, Delivered, Exited, Ref, Release
+from prism.core.calls import Ref
+from prism.core.events import Delivered, Exited
+from prism.core.instructions import Deliver, Release
 from prism.core.stage.kept import EVERYTHING, Kept
 from tests.core.processes import Post, Program
 from tests.core.random_programs import random_programs, skip_one_post

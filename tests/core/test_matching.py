@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prism.core.events import Call, Ref
+from prism.core.calls import Call, Ref
 from prism.core.graph import OpKind
 from prism.core.stage.agreement import disagreement
 from prism.core.stage.op import share

@@ -6,24 +6,8 @@ import random
 
 import pytest
 
-from prism.core.events import (
-    AnyEvent,
-    AnyInstruction,
-    Deliver,
-    Delivered,
-    Exited,
-    Finished,
-    Folded,
-    PagedIn,
-    PagedOut,
-    PageIn,
-    PageOut,
-    Pressed,
-    Probed,
-    Release,
-    Room,
-    Run,
-)
+from prism.core.events import AnyEvent, Delivered, Exited, Finished, Folded, PagedIn, PagedOut, Pressed, Probed
+from prism.core.instructions import AnyInstruction, Deliver, PageIn, PageOut, Release, Room, Run
 from prism.core.stage import residency
 from prism.core.stage.admission import UNBOUNDED, HostMemory
 from prism.core.stage.residency import SPARE

@@ -4,19 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from prism.core.events import (
-    Exited,
-    Finished,
-    Launch,
-    Leave,
-    Probe,
-    Probed,
-    Resume,
-    Run,
-    Suspend,
-    Suspended,
-    Ticked,
-)
+from prism.core.events import Exited, Finished, Probed, Suspended, Ticked
+from prism.core.instructions import Launch, Leave, Probe, Resume, Run, Suspend
 from prism.core.stage.turns import QUANTUM
 from tests.core.actors import (
     Stage,

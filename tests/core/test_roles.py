@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prism.core.events import AnyEvent, AnyInstruction, Call, Deliver, Exited, Finished, Fold, Folded, Ref, stamp
+from prism.core.calls import Call, Ref
+from prism.core.events import AnyEvent, Exited, Finished, Folded, stamp
 from prism.core.folding.roles import FoldedCapture
 from prism.core.folding.shape import Folding
 from prism.core.graph import OpKind
+from prism.core.instructions import AnyInstruction, Deliver, Fold
 from prism.core.stage.world import World
 from tests.core.actors import SECOND, all_reduce, barrier, call, joined, launched, posted, recv, send, waited
 

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
+from prism.core.calls import Call, Reply, StoreCall
 from prism.core.emulation.sandboxed import Sandboxed, error_vs_replay, iteration_ns, ops_of_posts
-from prism.core.events import Answer, Call, Finished, Kill, Leave, Marked, Reply, StoreCall
+from prism.core.events import Finished, Marked
 from prism.core.graph import OpKind
+from prism.core.instructions import Answer, Kill, Leave
 from prism.core.record import RankRecord
 from prism.core.stage.building import build_graph
 from tests.core.actors import all_reduce, asked, call, joined, posted, recv, send, waited

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from prism.core.events import AnyInstruction, Deliver, Exited, Finished, Fold, Leave, Run, Staged
+from prism.core.events import Exited, Finished, Staged
 from prism.core.graph import OpKind
+from prism.core.instructions import AnyInstruction, Deliver, Fold, Leave, Run
 from tests.core.actors import (
     Stage,
     all_reduce,

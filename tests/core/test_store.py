@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prism.core.events import Reply, StoreCall
+from prism.core.calls import Reply, StoreCall
 from prism.core.stage.store import Store
 
 

@@ -4,18 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from prism.core.events import (
-    Answer,
-    AnyInstruction,
-    Exited,
-    Finished,
-    Launch,
-    Leave,
-    Probed,
-    Reply,
-    StoreCall,
-    Suspended,
-)
+from prism.core.calls import Reply, StoreCall
+from prism.core.events import Exited, Finished, Probed, Suspended
+from prism.core.instructions import Answer, AnyInstruction, Launch, Leave
 from prism.core.stage.turns import QUANTUM
 from tests.core.actors import Stage, asked, on_stage, posted, waited
 

@@ -5,19 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prism.core.diagnosis import Diagnosis, LastCommon, RankState
-from prism.core.events import (
-    AnyInstruction,
-    Exited,
-    Finished,
-    Kill,
-    Launch,
-    Polled,
-    Probe,
-    Probed,
-    Raised,
-    Suspend,
-    Suspended,
-)
+from prism.core.events import Exited, Finished, Polled, Probed, Raised, Suspended
+from prism.core.instructions import AnyInstruction, Kill, Launch, Probe, Suspend
 from prism.core.record import RankRecord
 from prism.core.stage.answers import Answers
 from prism.core.stage.verdict import GRACE

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from prism.core.events import AnyEvent, AnyInstruction, Call, Deliver, Finished, Marked, Ref, Release, stamp
+from prism.core.calls import Call, Ref
+from prism.core.events import AnyEvent, Finished, Marked, stamp
 from prism.core.folding.verification import Verification, choose
 from prism.core.graph import OpKind
+from prism.core.instructions import AnyInstruction, Deliver, Release
 from prism.core.stage.world import World
 from tests.core.actors import SECOND, all_reduce, asked, call, joined, launched, posted, recv, send, waited
 from tests.core.test_roles import Stage, payload

@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
+from prism.core.calls import Ref
 from prism.core.contribution import Part
-from prism.core.events import (
-    Deliver,
-    Delivered,
-    Exited,
-    Finished,
-    Fold,
-    Folded,
-    Launch,
-    Leave,
-    Marked,
-    Polled,
-    Ref,
-    Release,
-    Run,
-)
+from prism.core.events import Delivered, Exited, Finished, Folded, Marked, Polled
 from prism.core.graph import OpKind
+from prism.core.instructions import Deliver, Fold, Launch, Leave, Release, Run
 from prism.core.record import MarkStep, PostStep, WaitStep
 from prism.core.stage.capture import Capture
 from prism.core.stage.kept import Kept

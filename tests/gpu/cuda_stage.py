@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from prism.core.events import AnyEvent, AnyInstruction, Posted, Staged
+from prism.core.events import AnyEvent, Posted, Staged
+from prism.core.instructions import AnyInstruction
 from prism.core.stage.kept import EVERYTHING, Kept
 from prism.gpu.cuda.communicator import CudaCommunicator
 from prism.gpu.cuda.link import CudaLink

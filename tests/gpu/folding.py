@@ -7,8 +7,9 @@ from pathlib import Path
 
 import torch
 
-from prism.core.events import Fold, Ref
+from prism.core.calls import Ref
 from prism.core.graph import OpKind
+from prism.core.instructions import Fold
 from prism.gpu.fold import fold
 from prism.gpu.tensors import load, save
 from prism.net.payloads import Arena, Library

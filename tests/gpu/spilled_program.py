@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from typing import Any
 
 MIB = 1 << 20
 spec = importlib.util.find_spec("prism.gpu._spill")
@@ -15,7 +16,7 @@ assert spec.origin is not None
 library = ctypes.CDLL(spec.origin)
 library.prism_private_bytes.restype = ctypes.c_int64
 left = ctypes.c_int64()
-found: dict[str, object] = {"opened": library.prism_spill_open(sys.argv[1].encode())}
+found: dict[str, Any] = {"opened": library.prism_spill_open(sys.argv[1].encode())}
 
 
 def spill() -> int:
@@ -38,15 +39,17 @@ large[0], large[-4096] = 7, 8  # pages that are changed are written again, in th
 found["again"] = spill()
 found["changed"] = (large[0], large[-4096], holds(1, 1))
 
-grown = [bytearray(bytes([number]) * MIB) for number in range(1, 9)]
-found["before growth"] = spill()
-for data in grown:  # where the allocator enlarges memory, it maps more of the file
-    data.extend(bytes([data[0]]) * (3 * MIB))
-found["growth"] = [spill(), spill()]
-for data in grown:
-    data[::4096] = bytes([data[0]]) * (len(data) // 4096)
-found["growth"] += [spill()]
-found["grown"] = [data.count(number) for number, data in enumerate(grown, start=1)]
+found["growth"], found["grown"] = [], []
+for step in (1, -1):  # memory grows into where its neighbour was, above it or below
+    grown = [bytearray(bytes([number]) * MIB) for number in range(1, 9)]
+    found["growth"].append(spill())
+    for data in grown[::step]:  # where the allocator enlarges memory, it maps more of the file
+        data.extend(bytes([data[0]]) * (3 * MIB))
+    found["growth"] += [spill(), spill()]
+    for data in grown:
+        data[::4096] = bytes([data[0]]) * (len(data) // 4096)
+    found["growth"].append(spill())
+    found["grown"] += [data.count(number) for number, data in enumerate(grown, start=1)]
 
 stop, counts, failures = threading.Event(), [0] * 3, list[str]()
 

@@ -12,8 +12,10 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from prism.core.events import Deliver, Delivered, Posted, Ref, Run, Waited
+from prism.core.calls import Ref
+from prism.core.events import Delivered, Posted, Waited
 from prism.core.graph import OpKind
+from prism.core.instructions import Deliver, Run
 from prism.gpu.cuda.copies import Copier
 from prism.net.payloads import Arena, Library
 from tests.gpu.cuda_stage import on_stage

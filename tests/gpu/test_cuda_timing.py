@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from prism.core.events import Call, Deliver, Delivered, Marked, Posted, Timed, Waited
+from prism.core.calls import Call
+from prism.core.events import Delivered, Marked, Posted, Timed, Waited
 from prism.core.graph import OpKind
+from prism.core.instructions import Deliver
 from prism.core.stage.kept import Kept
 from prism.gpu.cuda.nvml import Clocks
 from prism.gpu.cuda.stand_in import stand_in

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from prism.core.events import Launch
+from prism.core.instructions import Launch
 from prism.gpu.birth import Birth, Born, Gone, Unborn
 from prism.gpu.worker import Worker
 from prism.net.messages import Broken, Dismiss, Dismissed, Goodbye, Order, Program, Report, Setup

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prism.core.events import Ref
+from prism.core.calls import Ref
 from prism.gpu.emulation.prefetch import HIT, MISS, STALL, Pool
 from prism.net.payloads import Arena, Library
 

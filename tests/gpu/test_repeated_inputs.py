@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from prism.core.calls import Ref
 from prism.core.contribution import Part
-from prism.core.events import Fold, Ref
 from prism.core.graph import OpKind
+from prism.core.instructions import Fold
 from prism.gpu.fold import fold
 from prism.gpu.tensors import save
 from tests.gpu.folding import Store, rows, same

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from prism.core.events import Call
+from prism.core.calls import Call
 from prism.core.graph import OpKind
 from prism.gpu.synthesis import synthesise
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prism.core.events import AnyInstruction, Leave, Probe, Run
+from prism.core.instructions import AnyInstruction, Leave, Probe, Run
 from prism.errors import ProtocolError
 from prism.net.frames import MAX_FRAME, Unpacker, pack
 

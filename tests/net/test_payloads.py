@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism.core.events import Ref
+from prism.core.calls import Ref
 from prism.net.payloads import CHUNK, IOV_MAX, Arena, Library
 
 

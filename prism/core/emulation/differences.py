@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from prism.core.events import Call
+from prism.core.calls import Call
 from prism.core.graph import OpKind
 from prism.core.stage.op import UNEVEN
 

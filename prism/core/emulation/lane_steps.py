@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from prism.core.calls import Call
 from prism.core.emulation.touching import side
-from prism.core.events import Call
 from prism.core.graph import ITEMSIZE, Graph, NodeKind
 from prism.core.record import MarkStep, PostStep, RankRecord, Step, WaitStep
 

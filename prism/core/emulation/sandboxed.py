@@ -11,22 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from prism.core.calls import Reply, StoreCall
 from prism.core.emulation.differences import differences, differences_from_lane
 from prism.core.emulation.lane_steps import record_of_lane
-from prism.core.events import (
-    Asked,
-    Clocked,
-    Finished,
-    Folded,
-    Joined,
-    Marked,
-    Posted,
-    Reply,
-    Staged,
-    StoreCall,
-    Timed,
-    Waited,
-)
+from prism.core.events import Asked, Clocked, Finished, Folded, Joined, Marked, Posted, Staged, Timed, Waited
 from prism.core.graph import Graph, NodeKind, OpKind
 from prism.core.record import MarkStep, PostStep, RankRecord, Step, WaitStep
 from prism.core.stage import phrases

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from prism.core.events import Call, Joined, Posted, Ref
+from prism.core.calls import Call, Ref
+from prism.core.events import Joined, Posted
 from prism.core.folding.seats import NotFoldable, Seats, seats
 from prism.core.folding.shape import Folding, Shift
 from prism.core.folding.unfolding import unfold

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from math import prod
 
 import numpy as np
@@ -60,11 +59,6 @@ class Folding:
     def copies(self) -> int:
         """For how many ranks each representative stands, itself included."""
         return prod(self.extents)
-
-    @cached_property
-    def shifts(self) -> tuple[Shift, ...]:
-        """All shifts, the last dimension fastest; the first is none at all."""
-        return tuple(product(*map(range, self.extents)))
 
     @cached_property
     def representatives(self) -> tuple[int, ...]:

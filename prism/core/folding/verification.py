@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from prism.core.events import Asked, Call, Finished, Joined, Marked, Posted, Ref, Reply, StoreCall, Waited
+from prism.core.calls import Call, Ref, Reply, StoreCall
+from prism.core.events import Asked, Finished, Joined, Marked, Posted, Waited
 from prism.core.folding.roles import FoldedCapture
 from prism.core.folding.shape import Folding
 from prism.core.graph import ITEMSIZE, OpKind

@@ -8,21 +8,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from prism.core.events import (
-    Asked,
-    Call,
-    Clocked,
-    Finished,
-    Folded,
-    Joined,
-    Marked,
-    Posted,
-    Reply,
-    Staged,
-    StoreCall,
-    Timed,
-    Waited,
-)
+from prism.core.calls import Call, Reply, StoreCall
+from prism.core.events import Asked, Clocked, Finished, Folded, Joined, Marked, Posted, Staged, Timed, Waited
 from prism.core.record import MarkStep, PostStep, RankRecord, Step, WaitStep
 from prism.core.stage.exchange import Done, Outcome
 from prism.core.stage.op import CommGroup, Op

@@ -4,23 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prism.core.events import (
-    Asked,
-    Call,
-    Clocked,
-    Finished,
-    Folded,
-    Joined,
-    Marked,
-    Posted,
-    Ref,
-    Reply,
-    Staged,
-    StoreCall,
-    Timed,
-    Waited,
-    share,
-)
+from prism.core.calls import Call, Ref, Reply, StoreCall
+from prism.core.events import Asked, Clocked, Finished, Folded, Joined, Marked, Posted, Staged, Timed, Waited, share
 from prism.core.graph import ITEMSIZE, Graph, OpKind
 from prism.core.record import MarkStep, PostStep, RankRecord, WaitStep
 from prism.core.semantics import LARGE_BATCH, rules

@@ -9,22 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from prism.core.calls import Ref, Reply, StoreCall
 from prism.core.contribution import Part
-from prism.core.events import (
-    Asked,
-    Clocked,
-    Finished,
-    Folded,
-    Joined,
-    Marked,
-    Posted,
-    Ref,
-    Reply,
-    Staged,
-    StoreCall,
-    Timed,
-    Waited,
-)
+from prism.core.events import Asked, Clocked, Finished, Folded, Joined, Marked, Posted, Staged, Timed, Waited
 from prism.core.stage.op import CommGroup, Op
 from prism.core.stage.warnings import Warnings
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from prism.core.calls import Ref
 from prism.core.contribution import Part
-from prism.core.events import Ref
 from prism.core.graph import ITEMSIZE, OpKind
 from prism.core.record import PostStep
 from prism.core.stage.kept import Kept, PayloadCount

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from prism.core.events import Ref
+from prism.core.calls import Ref
 
 
 @dataclass

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from prism.core.events import Call, Posted
+from prism.core.calls import Call
+from prism.core.events import Posted
 from prism.core.graph import ITEMSIZE, OpKind
 from prism.core.semantics import rules
 from prism.core.stage.agreement import differs, scatter_disagreement

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from prism.core.events import Call, Ref
+from prism.core.calls import Call, Ref
 from prism.core.graph import OpKind
 
 SELF_CONTAINED = frozenset({OpKind.BROADCAST, OpKind.SCATTER, OpKind.SEND_RECV, OpKind.BARRIER})

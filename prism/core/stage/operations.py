@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from prism.core.events import Completed, Delivered, Fold, Folded, Leave, Posted, Ref, Release, Run, Staged, Waited
+from prism.core.calls import Ref
+from prism.core.events import Completed, Delivered, Folded, Posted, Staged, Waited
 from prism.core.graph import OpKind
+from prism.core.instructions import Fold, Leave, Release, Run
 from prism.core.stage.exchange import Done, FoldDue, Lent, Outcome, Spent
 from prism.core.stage.ranks import Rank
 from prism.core.stage.states import State, Trigger

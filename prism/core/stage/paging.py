@@ -9,18 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from prism.core.events import (
-    Answer,
-    AnyInstruction,
-    Deliver,
-    PagedIn,
-    PagedOut,
-    PageIn,
-    PageOut,
-    Pressed,
-    Room,
-    Run,
-)
+from prism.core.events import PagedIn, PagedOut, Pressed
+from prism.core.instructions import Answer, AnyInstruction, Deliver, PageIn, PageOut, Room, Run
 from prism.core.stage.ranks import Rank
 from prism.core.stage.residency import MOVING, Place, Residency
 from prism.core.stage.situation import Situation

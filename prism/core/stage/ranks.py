@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from prism.core.events import PeakBreakdown, Posted, Reply, StoreCall
+from prism.core.calls import Reply, StoreCall
+from prism.core.events import PeakBreakdown, Posted
 from prism.core.stage.states import State, Trigger, step
 
 STORY_LENGTH = 12

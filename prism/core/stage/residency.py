@@ -12,7 +12,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from prism.core.events import AnyInstruction, PagedIn, PagedOut, Pressed
+from prism.core.events import PagedIn, PagedOut, Pressed
+from prism.core.instructions import AnyInstruction
 
 SPARE = 1536 << 20
 """Bytes of the device that no rank's memory is brought back into: contexts of ranks to come, and what kernels take."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prism.core.events import Reply, StoreCall
+from prism.core.calls import Reply, StoreCall
 
 SETS = frozenset({"set", "add", "append", "compare_set"})
 """Calls after which a key may be there that somebody waits for."""

@@ -13,25 +13,9 @@ from typing import Any
 
 import msgspec
 
-from prism.core.events import (
-    Answer,
-    AnyInstruction,
-    Deliver,
-    Launch,
-    PagedIn,
-    PagedOut,
-    Pressed,
-    Probe,
-    Probed,
-    Reply,
-    Resume,
-    Run,
-    Spill,
-    Spilled,
-    Suspend,
-    Suspended,
-    Weighed,
-)
+from prism.core.calls import Reply
+from prism.core.events import PagedIn, PagedOut, Pressed, Probed, Spilled, Suspended, Weighed
+from prism.core.instructions import Answer, AnyInstruction, Deliver, Launch, Probe, Resume, Run, Spill, Suspend
 from prism.core.stage.admission import UNBOUNDED, Admission, HostMemory
 from prism.core.stage.exchange import Exchange
 from prism.core.stage.paging import Pager

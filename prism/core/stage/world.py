@@ -14,7 +14,6 @@ from typing import Any
 
 from prism.core.events import (
     AnyEvent,
-    AnyInstruction,
     Asked,
     Broke,
     Clocked,
@@ -26,7 +25,6 @@ from prism.core.events import (
     Folded,
     Interrupted,
     Joined,
-    Kill,
     Launched,
     Marked,
     Noticed,
@@ -45,6 +43,7 @@ from prism.core.events import (
     Waited,
     Weighed,
 )
+from prism.core.instructions import AnyInstruction, Kill
 from prism.core.stage import verdict
 from prism.core.stage.admission import UNBOUNDED, HostMemory
 from prism.core.stage.answers import Diverged

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from prism.core.events import Call, Ref
+from prism.core.calls import Call, Ref
 from prism.core.graph import OpKind
 from prism.gpu.communicator import Communicator, premultiplier
 from prism.gpu.cuda.driver import Driver

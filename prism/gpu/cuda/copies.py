@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from prism.core.events import Ref
+from prism.core.calls import Ref
 from prism.gpu.cuda.chunks import Piece, Span, dealt, scattered, whole
 from prism.gpu.cuda.driver import Driver
 from prism.gpu.memory import uncounted

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from prism.core.events import Call, PageIn, PageOut, Ref, Staged, Timed
+from prism.core.calls import Call, Ref
+from prism.core.events import Staged, Timed
+from prism.core.instructions import PageIn, PageOut
 from prism.gpu.callsite import site_of
 from prism.gpu.cuda import nvml
 from prism.gpu.cuda.copies import Copier

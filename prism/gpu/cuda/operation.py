@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from prism.core.events import Ref
+from prism.core.calls import Ref
 from prism.gpu.cuda.stager import Input
 from prism.gpu.work import Operation
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 class CudaOperation(Operation):
     """One operation; `stream` is its communicator's, `payload` the place of its input, where it has one."""
-
-    on_device = True
 
     def __init__(
         self,

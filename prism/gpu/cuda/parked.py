@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prism.core.events import Ref
+from prism.core.calls import Ref
 from prism.gpu.cuda.operation import CudaOperation
 from prism.gpu.cuda.slots import Chunk, Slots, fill
 

@@ -15,7 +15,8 @@ import threading
 import traceback
 from pathlib import Path
 
-from prism.core.events import Broke, Noticed, PagedIn, PagedOut, PageIn, PageOut
+from prism.core.events import Broke, Noticed, PagedIn, PagedOut
+from prism.core.instructions import PageIn, PageOut
 from prism.gpu.cuda.residency_abi import DEVICE_FULL, POOL_FULL, SLOT, Moved, Paging, PagingError, library_path
 from prism.gpu.link import Link
 from prism.gpu.room import room_socket

@@ -52,7 +52,6 @@ class Paging:
         self._c.residency_spill.argtypes = [c_char_p, POINTER(Moved)]
         self._c.residency_ask_through.argtypes = [c_int32]
         self._c.residency_read.argtypes = [POINTER(Figures)]
-        self._c.residency_present.argtypes = [c_int32]
 
     def open(self, pool: Path, slots: int, owner: int) -> None:
         """Use the host pool in this file, as owner `owner` (from 1)."""
@@ -79,10 +78,6 @@ class Paging:
     def ask_through(self, descriptor: int) -> None:
         """Where to ask for room, and be answered, when the device has none left."""
         self._c.residency_ask_through(descriptor)
-
-    def present(self, devices: int) -> None:
-        """Tell the program of so many devices, all of them the one that the process has."""
-        self._c.residency_present(devices)
 
     def figures(self) -> Figures:
         """What is allocated now."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from prism.core.events import Ref
+from prism.core.calls import Ref
 from prism.gpu.cuda.copies import Copier
 from prism.gpu.cuda.driver import Driver
 from prism.net.payloads import Arena

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from prism.core.events import Call
+from prism.core.calls import Call
 from prism.core.graph import OpKind
 from prism.gpu.cuda.copies import flat_bytes
 from prism.gpu.cuda.driver import Driver

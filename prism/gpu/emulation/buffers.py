@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from prism.core.events import Ref
+from prism.core.calls import Ref
 from prism.gpu.memory import uncounted
 from prism.gpu.tensors import flat_bytes, is_flat, nbytes
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prism.core.events import Call
+from prism.core.calls import Call
 from prism.core.graph import ITEMSIZE, OpKind
 from prism.core.record import PostStep
 from prism.gpu.pruned import Op

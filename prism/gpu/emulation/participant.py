@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from prism.core.events import Call
+from prism.core.calls import Call
 from prism.core.graph import OpKind
 from prism.core.record import PostStep
 from prism.gpu.emulation.buffers import Buffer, in_place

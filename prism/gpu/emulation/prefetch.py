@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
-from prism.core.events import Ref
+from prism.core.calls import Ref
 from prism.core.graph import Int64
 from prism.gpu.emulation.buffers import Buffer
 from prism.net.payloads import Library

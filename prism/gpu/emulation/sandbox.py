@@ -15,7 +15,8 @@ from typing import Any
 
 import torch
 
-from prism.core.events import Broke, Call, Completed, Marked, Noticed, Posted, Ref
+from prism.core.calls import Call, Ref
+from prism.core.events import Broke, Completed, Marked, Noticed, Posted
 from prism.core.record import PostStep
 from prism.core.stage.warnings import ATTACH
 from prism.gpu.birth import Birth

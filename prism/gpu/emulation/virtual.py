@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from prism.core.events import Call, Ref
+from prism.core.calls import Call, Ref
 from prism.core.graph import Int64, OpKind
 from prism.core.record import PostStep
 from prism.gpu.emulation.engine_calls import PAIRWISE, engine_op, group_name, message_bytes, pipe_name
