@@ -12,26 +12,27 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-import torch.distributed as dist
 
 from prism.core.calls import Call, Ref
 from prism.core.events import Noticed
 from prism.core.graph import OpKind
 from prism.core.semantics import rules
 from prism.core.stage.op import SELF_CONTAINED
+from prism.gpu.arguments import (
+    Tensors,
+    chunks,
+    count_of,
+    dtype_of,
+    listed,
+    premultiplied,
+    premultiplier,
+    reduction,
+    splits,
+)
 from prism.gpu.link import Link
-from prism.gpu.memory import uncounted
 from prism.gpu.synthesis import synthesise
 from prism.gpu.tensors import nbytes
 from prism.gpu.work import Batch, Operation, Wrap
-
-Tensors = Sequence[torch.Tensor]
-
-_REDUCES = {
-    dist.ReduceOp.SUM: "sum", dist.ReduceOp.AVG: "avg", dist.ReduceOp.PRODUCT: "product", dist.ReduceOp.MIN: "min",
-    dist.ReduceOp.MAX: "max", dist.ReduceOp.BAND: "band", dist.ReduceOp.BOR: "bor", dist.ReduceOp.BXOR: "bxor",
-    dist.ReduceOp.PREMUL_SUM: "sum",  # of inputs that were scaled before
-}  # fmt: skip
 
 
 def _posts(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -70,29 +71,31 @@ class Communicator:
 
     @_posts
     def allreduce(self, tensors: Any, opts: Any = None, timeout: Any = None) -> Any:
-        tensors = _listed(tensors)
-        return self._post(OpKind.ALL_REDUCE, self._scaled(tensors, opts), tensors, reduce=_reduce(opts))
+        tensors = listed(tensors)
+        return self._post(OpKind.ALL_REDUCE, self._scaled(tensors, opts), tensors, reduce=reduction(opts))
 
     @_posts
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Any:
-        return self._post(OpKind.ALL_REDUCE, self._scaled(tensors, opts), tensors, reduce=_reduce(opts))
+        return self._post(OpKind.ALL_REDUCE, self._scaled(tensors, opts), tensors, reduce=reduction(opts))
 
     @_posts
     def reduce(self, tensors: Any, opts: Any = None, timeout: Any = None) -> Any:
-        tensors = _listed(tensors)
+        tensors = listed(tensors)
         outputs = tensors if opts.rootRank == self.rank else []
-        return self._post(OpKind.REDUCE, self._scaled(tensors, opts), outputs, reduce=_reduce(opts), root=opts.rootRank)
+        return self._post(
+            OpKind.REDUCE, self._scaled(tensors, opts), outputs, reduce=reduction(opts), root=opts.rootRank
+        )
 
     @_posts
     def broadcast(self, tensors: Any, opts: Any = None, timeout: Any = None) -> Any:
-        tensors, root = _listed(tensors), opts.rootRank
+        tensors, root = listed(tensors), opts.rootRank
         inputs = tensors if root == self.rank else []
         outputs = [] if root == self.rank else tensors
-        return self._post(OpKind.BROADCAST, inputs, outputs, root=root, count=_count(tensors), like=tensors)
+        return self._post(OpKind.BROADCAST, inputs, outputs, root=root, count=count_of(tensors), like=tensors)
 
     @_posts
     def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
-        outputs, inputs = outputs[0] if isinstance(outputs[0], list | tuple) else outputs, _listed(inputs)
+        outputs, inputs = outputs[0] if isinstance(outputs[0], list | tuple) else outputs, listed(inputs)
         return self._post(OpKind.ALL_GATHER, inputs, outputs, recv=[t.numel() for t in outputs])
 
     @_posts
@@ -101,47 +104,51 @@ class Communicator:
 
     @_posts
     def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Any:
-        blocks = [list(_blocks(output, len(self.ranks))) for output in outputs]
+        blocks = [list(chunks(output, len(self.ranks))) for output in outputs]
         by_rank = [block[r] for r in range(len(self.ranks)) for block in blocks]
-        return self._post(OpKind.ALL_GATHER, inputs, by_rank, recv=self._even(_count(outputs)))
+        return self._post(OpKind.ALL_GATHER, inputs, by_rank, recv=self._even(count_of(outputs)))
 
     @_posts
     def allgather_coalesced(self, output_lists: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Any:
         # torch gives one list for each rank here, each as long as the inputs.
         outputs = [tensor for tensors in output_lists for tensor in tensors]
-        return self._post(OpKind.ALL_GATHER, inputs, outputs, recv=[_count(tensors) for tensors in output_lists])
+        return self._post(OpKind.ALL_GATHER, inputs, outputs, recv=[count_of(tensors) for tensors in output_lists])
 
     @_posts
     def gather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
         at_root = opts.rootRank == self.rank
         flat = list(outputs[0]) if at_root else []
         recv = [t.numel() for t in flat]
-        return self._post(OpKind.GATHER, _listed(inputs), flat, root=opts.rootRank, recv=recv)
+        return self._post(OpKind.GATHER, listed(inputs), flat, root=opts.rootRank, recv=recv)
 
     @_posts
     def scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
-        outputs, at_root = _listed(outputs), opts.rootRank == self.rank
+        outputs, at_root = listed(outputs), opts.rootRank == self.rank
         given = list(inputs[0]) if at_root else []
-        count = _count(given if at_root else outputs)
+        count = count_of(given if at_root else outputs)
         return self._post(OpKind.SCATTER, given, outputs, root=opts.rootRank, count=count, like=outputs)
 
     @_posts
     def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
         given = inputs[0] if isinstance(inputs[0], list | tuple) else inputs
-        outputs, send = _listed(outputs), [t.numel() for t in given]
-        return self._post(OpKind.REDUCE_SCATTER, self._scaled(given, opts), outputs, reduce=_reduce(opts), send=send)
+        outputs, send = listed(outputs), [t.numel() for t in given]
+        return self._post(OpKind.REDUCE_SCATTER, self._scaled(given, opts), outputs, reduce=reduction(opts), send=send)
 
     @_posts
     def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Any:
         send = self._even(input.numel())
-        return self._post(OpKind.REDUCE_SCATTER, self._scaled([input], opts), [output], reduce=_reduce(opts), send=send)
+        return self._post(
+            OpKind.REDUCE_SCATTER, self._scaled([input], opts), [output], reduce=reduction(opts), send=send
+        )
 
     @_posts
     def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Any:
-        blocks = [list(_blocks(tensor, len(self.ranks))) for tensor in inputs]
+        blocks = [list(chunks(tensor, len(self.ranks))) for tensor in inputs]
         by_rank = [block[r] for r in range(len(self.ranks)) for block in blocks]
-        send = self._even(_count(inputs))
-        return self._post(OpKind.REDUCE_SCATTER, self._scaled(by_rank, opts), outputs, reduce=_reduce(opts), send=send)
+        send = self._even(count_of(inputs))
+        return self._post(
+            OpKind.REDUCE_SCATTER, self._scaled(by_rank, opts), outputs, reduce=reduction(opts), send=send
+        )
 
     @_posts
     def all_to_all_single(
@@ -150,7 +157,7 @@ class Communicator:
         for tensor in (output, input):
             if not tensor.is_contiguous():
                 raise ValueError("Tensors must be contiguous")
-        send, recv = _splits(input, input_splits, len(self.ranks)), _splits(output, output_splits, len(self.ranks))
+        send, recv = splits(input, input_splits, len(self.ranks)), splits(output, output_splits, len(self.ranks))
         return self._post(OpKind.ALL_TO_ALL, [input], [output], send=send, recv=recv)
 
     @_posts
@@ -170,7 +177,7 @@ class Communicator:
 
     @_posts
     def recv(self, tensors: Tensors, source: int, tag: int = 0) -> Any:
-        count = _count(tensors)
+        count = count_of(tensors)
         return self._post(OpKind.SEND_RECV, [], tensors, peer=source, tag=tag, count=count, like=tensors)
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Any:
@@ -208,8 +215,8 @@ class Communicator:
         tensors = like or inputs or outputs
         call = Call(
             kind=kind,
-            dtype=_dtype(tensors) if tensors else "none",
-            count=_count(inputs) if count is None else count,
+            dtype=dtype_of(tensors) if tensors else "none",
+            count=count_of(inputs) if count is None else count,
             send=tuple(send),
             recv=tuple(recv),
             shape=tuple(tensors[0].shape) if len(tensors) == 1 else (),
@@ -245,7 +252,7 @@ class Communicator:
     def _scaled(self, tensors: Tensors, opts: Any) -> Tensors:
         """The inputs of a reduction: the tensors, or what PREMUL_SUM's factor, each rank's own, makes of them."""
         factor = premultiplier(opts)
-        return tensors if factor is None else _premultiplied(tensors, factor)
+        return tensors if factor is None else premultiplied(tensors, factor)
 
     def _watch_threads(self) -> None:
         """Warn once where a second thread of the program posts on a group whose operations must come in one order."""
@@ -259,59 +266,3 @@ class Communicator:
 
     def _even(self, count: int) -> list[int]:
         return [count // len(self.ranks)] * len(self.ranks)
-
-
-def _listed(tensors: Any) -> list[torch.Tensor]:
-    return [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
-
-
-def _count(tensors: Tensors) -> int:
-    return sum(t.numel() for t in tensors)
-
-
-def _blocks(tensor: torch.Tensor, size: int) -> tuple[torch.Tensor, ...]:
-    return tensor.reshape(-1).chunk(size)
-
-
-def _splits(tensor: torch.Tensor, splits: Any, size: int) -> list[int]:
-    """Elements for each member, from torch's rows (none given: equal parts)."""
-    rows = [int(n) for n in splits]
-    if not rows:
-        if tensor.shape[0] % size:
-            raise ValueError(f"Tensor's dim 0 ({tensor.shape[0]}) does not divide equally across group size {size}")
-        rows = [tensor.shape[0] // size] * size
-    if sum(rows) != (tensor.shape[0] if tensor.dim() else 0):
-        raise ValueError(f"Split sizes {rows} don't match total dim 0 size {tensor.shape[0]}")
-    width = tensor.numel() // tensor.shape[0] if tensor.shape[0] else 0
-    return [n * width for n in rows]
-
-
-def _dtype(tensors: Tensors) -> str:
-    kinds = list(dict.fromkeys(str(t.dtype).removeprefix("torch.") for t in tensors))
-    if len(kinds) > 1:
-        raise ValueError(f"tensors of one operation must have one dtype, got {', '.join(kinds)}")
-    return kinds[0]
-
-
-def premultiplier(opts: Any) -> Any:
-    """PREMUL_SUM's factor, a number or a tensor; None for other reductions."""
-    op = getattr(opts, "reduceOp", opts)
-    if getattr(op, "op", op) != dist.ReduceOp.PREMUL_SUM:
-        return None
-    return op.__getstate__()[1]  # nothing else of torch tells it
-
-
-@uncounted()
-def _premultiplied(tensors: Tensors, factor: Any) -> Tensors:
-    return [(tensor.data * factor).to(tensor.dtype) for tensor in tensors]
-
-
-def _reduce(opts: Any) -> str:
-    if opts is None:
-        return "sum"
-    op = getattr(opts, "reduceOp", opts)
-    kind = getattr(op, "op", op)
-    for known, name in _REDUCES.items():
-        if kind == known:
-            return name
-    raise ValueError(f"reduction {kind} is not supported; choose one of {', '.join(_REDUCES.values())}")

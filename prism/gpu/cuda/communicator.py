@@ -14,7 +14,8 @@ import torch
 
 from prism.core.calls import Call, Ref
 from prism.core.graph import OpKind
-from prism.gpu.communicator import Communicator, premultiplier
+from prism.gpu.arguments import premultiplier
+from prism.gpu.communicator import Communicator
 from prism.gpu.cuda.driver import Driver
 from prism.gpu.cuda.link import CudaLink
 from prism.gpu.cuda.operation import CudaOperation
