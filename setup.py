@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 from glob import glob
+from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.errors import CompileError
 from torch.utils.cpp_extension import BuildExtension, CppExtension
 
 
@@ -59,8 +64,63 @@ def residency() -> Extension:
     )
 
 
+NVCC = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
+ARCHITECTURES = ("80", "90")
+
+
+def toolkit() -> Path | None:
+    """Where CUDA's headers and runtime are; nvcc on the PATH may be a script that lies elsewhere."""
+    if NVCC is None:
+        return None
+    folders = (Path(NVCC).resolve().parents[1], Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")))
+    return next((folder for folder in folders if (folder / "include" / "cuda_runtime_api.h").exists()), None)
+
+
+def device() -> list[Extension]:
+    """`prism.gpu._device`, from ext/nccl/cuda and ext/nccl/shim: a library that sandbox ranks on a GPU preload."""
+    cuda = toolkit()
+    if cuda is None:
+        return []
+    extension = Extension(
+        "prism.gpu._device",
+        [*sorted(glob("ext/nccl/cuda/*.cpp")), *sorted(glob("ext/nccl/shim/*.cpp"))],
+        depends=sorted(glob("ext/nccl/*.h") + glob("ext/nccl/cuda/*") + glob("ext/nccl/shim/*.h")),
+        include_dirs=[str(cuda / "include")],
+        extra_compile_args=["-O2", "-std=c++20", "-Wall", "-Wextra", "-ffp-contract=off", "-fvisibility=hidden"],
+        # CUDA's runtime goes in, as the library is loaded before any other is.
+        library_dirs=[str(cuda / "lib64"), str(cuda / "targets/x86_64-linux/lib")],
+        extra_link_args=["-Wl,--version-script=ext/nccl/shim/exports.map"],
+        libraries=["cudart_static", "dl", "pthread", "rt"],
+        language="c++",
+        optional=True,
+    )
+    return [extension]
+
+
+class Build(BuildExtension):
+    """With nvcc for what is CUDA, and without torch's part in it, which wants a torch with CUDA."""
+
+    def build_extension(self, ext: Extension) -> None:
+        if ext.name == "prism.gpu._device":
+            ext.extra_objects = [self._compiled(source) for source in sorted(glob("ext/nccl/cuda/*.cu"))]
+        super().build_extension(ext)
+
+    def _compiled(self, source: str) -> str:
+        target = Path(self.build_temp) / Path(source).with_suffix(".cu.o")
+        headers = [*glob("ext/nccl/*.h"), *glob("ext/nccl/cuda/*.h"), *glob("ext/nccl/cuda/*.cuh"), source]
+        if target.exists() and target.stat().st_mtime > max(Path(file).stat().st_mtime for file in headers):
+            return str(target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        codes = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in ARCHITECTURES]
+        options = ["-std=c++20", "-O3", "--expt-relaxed-constexpr", "-fmad=false", "-Xcompiler=-fPIC"]
+        command = [str(NVCC), *options, "-Xcompiler=-fvisibility=hidden", *codes, "-c", source, "-o", str(target)]
+        if subprocess.run(command, check=False).returncode != 0:
+            raise CompileError(f"nvcc could not compile {source}")  # which an optional extension is forgiven
+        return str(target)
+
+
 # Not ninja: its failures are RuntimeErrors, which setuptools does not forgive an optional extension.
 setup(
-    ext_modules=[extension("allocator"), extension("backend"), extension("fold"), engine(), spill(), residency()],
-    cmdclass={"build_ext": BuildExtension.with_options(use_ninja=False)},
+    ext_modules=[*map(extension, ("allocator", "backend", "fold")), engine(), spill(), residency(), *device()],
+    cmdclass={"build_ext": Build.with_options(use_ninja=False)},
 )

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "clock.h"
 #include "guard.h"
 
 struct pruned_handle {
@@ -126,6 +127,10 @@ int pruned_wait(pruned_handle* handle, pruned_moved* moved) {
     *moved = {all.sends, all.receives, all.sent_bytes, all.received_bytes};
     return PRUNED_DONE;
   });
+}
+
+void pruned_set_clock(int64_t ahead) {
+  pruned::clock_ahead.store(ahead, std::memory_order_relaxed);
 }
 
 int pruned_abort(const char* directory) {

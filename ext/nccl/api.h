@@ -116,6 +116,9 @@ PRUNED_API pruned_bridge* pruned_open_bridge(const char* directory, const pruned
 PRUNED_API int pruned_turn_bridge(pruned_bridge* bridge);
 PRUNED_API void pruned_close_bridge(pruned_bridge* bridge);
 
+/* By how many ns the clock that all hosts agree on is ahead of CLOCK_MONOTONIC here; 0 where there is one host. */
+PRUNED_API void pruned_set_clock(int64_t ahead);
+
 PRUNED_API int pruned_abort(const char* directory);
 
 /* Plans, for looking at. `steps` null asks for their number only; it returns it, or -1. */

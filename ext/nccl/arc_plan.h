@@ -22,10 +22,11 @@ struct Arc {
   int after;    // the sandbox member that sends to the arc
   int members;  // at least 1
 
-  int member(int i) const { return (after + 1 + i) % size; }                // 0 <= i < members
-  int before() const { return (after + members + 1) % size; }               // the sandbox member that the arc sends to
-  int position(int rank) const { return wrapped(rank - after - 1, size); }  // the inverse of member()
-  bool has(int rank) const { return position(rank) < members; }
+  constexpr int member(int i) const { return (after + 1 + i) % size; }  // 0 <= i < members
+  /// The sandbox member that the arc sends to.
+  constexpr int before() const { return (after + members + 1) % size; }
+  constexpr int position(int rank) const { return wrapped(rank - after - 1, size); }  // the inverse of member()
+  constexpr bool has(int rank) const { return position(rank) < members; }
 };
 
 /// The arc after a sandbox member; empty if the next member is a sandbox member too. `sandbox` is sorted.
@@ -43,41 +44,102 @@ struct ArcStep {
   bool operator==(const ArcStep&) const = default;
 };
 
-class ArcPlan {
+template <class B>
+class BasicArcPlan {
  public:
-  ArcPlan(const Op& op, Sizes sizes, const Arc& arc);
+  constexpr BasicArcPlan(const Outline& of, const B& blocks, Sizes sizes, const Arc& arc)
+      : kind_(of.kind), arc_(arc), cut_(of, blocks, sizes), per_loop_(sends_a_loop(of.kind, of.size)) {
+    if (chain()) {
+      start_ = chain_start(kind_, of.root, of.size);
+      starts_inside_ = arc_.has(start_);
+      sends_to_b_ = arc_.before() != start_;
+      receives_from_a_ = arc_.member(0) != start_;
+    }
+  }
 
-  std::int64_t sends() const { return sends_to_b_ ? cut_.loops() * per_loop_ : 0; }
-  std::int64_t receives() const { return receives_from_a_ ? cut_.loops() * per_loop_ : 0; }
-  ArcStep step(std::int64_t send) const;
-  Extent received(std::int64_t receive) const;
+  constexpr std::int64_t sends() const { return sends_to_b_ ? cut_.loops() * per_loop_ : 0; }
+  constexpr std::int64_t receives() const { return receives_from_a_ ? cut_.loops() * per_loop_ : 0; }
+  constexpr ArcStep step(std::int64_t send) const {
+    return step(send / per_loop_, static_cast<int>(send % per_loop_));
+  }
+  /// The same by loop, and the step in it.
+  constexpr ArcStep step(std::int64_t loop, int n) const { return chain() ? chain_step(loop) : ring_step(loop, n); }
+  constexpr Extent received(std::int64_t receive) const {
+    return received(receive / per_loop_, static_cast<int>(receive % per_loop_));
+  }
+  constexpr Extent received(std::int64_t loop, int n) const {
+    return cut_.chunk(loop, wrapped(arc_.after - (kind_ == Kind::kAllGather ? 0 : 1) - n, arc_.size));
+  }
 
   /// The receive that must be done before this send; -1 if there is none.
-  std::int64_t needs(std::int64_t send) const;
+  constexpr std::int64_t needs(std::int64_t send) const {
+    if (chain()) {
+      return starts_inside_ ? -1 : send;
+    }
+    return std::max(send - arc_.members, std::int64_t{-1});
+  }
   /// Whether what comes in with this receive goes out again.
-  bool forwards(std::int64_t receive) const;
+  constexpr bool forwards(std::int64_t receive) const {
+    if (chain()) {
+      return sends_to_b_ && !starts_inside_;
+    }
+    return receive % per_loop_ + arc_.members < per_loop_;
+  }
 
-  const Arc& arc() const { return arc_; }
-  const Cut& cut() const { return cut_; }
-  bool chain() const { return is_chain(kind_); }
+  constexpr const Arc& arc() const { return arc_; }
+  constexpr const BasicCut<B>& cut() const { return cut_; }
+  constexpr bool chain() const { return is_chain(kind_); }
   /// Steps from one end of the operation to the other, loops included: what its latency is spread over.
-  std::int64_t steps() const;
-  int per_loop() const { return per_loop_; }
+  constexpr std::int64_t steps() const { return chain() ? arc_.size - 1 : cut_.loops() * per_loop_; }
+  constexpr int per_loop() const { return per_loop_; }
   /// The first member of the arc, by position, that the time of what is sent depends on.
-  int first_sender() const { return starts_inside_ ? arc_.position(start_) : 0; }
+  constexpr int first_sender() const { return starts_inside_ ? arc_.position(start_) : 0; }
 
  private:
-  ArcStep ring_step(std::int64_t loop, int n) const;
-  ArcStep chain_step(std::int64_t loop) const;
+  constexpr ArcStep ring_step(std::int64_t loop, int n) const {
+    const int size = arc_.size, m = arc_.members;
+    const bool gathers = kind_ == Kind::kAllGather;
+    const int owner = wrapped(arc_.before() - (gathers ? 1 : 2) - n, size);
+    const bool delayed = n >= m;
+    const bool summing = !gathers && (delayed ? n - m : n) <= size - 2;
+    // Of what came in, those up to the owner add, if it is in the arc; of what began here, all that it has passed.
+    const bool ends_here = delayed && summing && arc_.has(owner);
+    const int adders = ends_here ? arc_.position(owner) + 1 : delayed ? m : n + 1;
+    return {
+        .delayed = delayed,
+        .adders = summing ? adders : 0,
+        .total = gathers || n >= size - 1,
+        .complete = ends_here,
+        .owner = owner,
+        .extent = cut_.chunk(loop, owner),
+    };
+  }
+
+  constexpr ArcStep chain_step(std::int64_t loop) const {
+    const bool sums = kind_ == Kind::kReduce;
+    return {
+        .delayed = !starts_inside_,
+        .adders = sums ? arc_.members - first_sender() : 0,
+        .total = !sums,
+        .complete = false,
+        .owner = wrapped(start_ - (sums ? 1 : 0), arc_.size),
+        .extent = cut_.chunk(loop, 0),
+    };
+  }
 
   Kind kind_;
   Arc arc_;
-  Cut cut_;
+  BasicCut<B> cut_;
   int per_loop_;
   int start_ = -1;  // of a chain
   bool starts_inside_ = false;
   bool sends_to_b_ = true;
   bool receives_from_a_ = true;
+};
+
+class ArcPlan : public BasicArcPlan<Blocks> {
+ public:
+  ArcPlan(const Op& op, Sizes sizes, const Arc& arc) : BasicArcPlan(outline_of(op), blocks_of(op), sizes, arc) {}
 };
 
 }  // namespace pruned

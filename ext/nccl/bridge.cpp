@@ -80,7 +80,7 @@ BridgeOut::BridgeOut(std::shared_ptr<Directory> directory, const Link& link, int
 
 void BridgeOut::carry(std::int64_t deadline) {
   const Slice slice = inlet_.front();
-  frame_ = {.bytes = static_cast<std::uint32_t>(slice.data.size()), .tag = slice.tag};
+  frame_ = {.bytes = static_cast<std::uint32_t>(slice.data.size()), .tag = slice.tag, .stamp = slice.stamp};
   if (moved_ < sizeof frame_) {
     moved_ += stream_.write(reinterpret_cast<const std::byte*>(&frame_) + moved_, sizeof frame_ - moved_, deadline);
   } else {
@@ -111,7 +111,7 @@ void BridgeIn::carry(std::int64_t deadline) {
     throw PeerLost("the other host ended the connection within a slice");
   }
   if (moved_ >= sizeof frame_ && moved_ == sizeof frame_ + frame_.bytes) {
-    outlet_.publish(frame_.bytes, frame_.tag);
+    outlet_.publish(frame_.bytes, frame_.tag, frame_.stamp);
     moved_ = 0;
   }
 }

@@ -1,9 +1,10 @@
 // A bridge carries a FIFO from one host to another: a file of one name on both, and a stream in between.
 //
 // On the sender's host the bridge is who receives from the FIFO, on the receiver's host who sends into it, so the
-// parties notice nothing of it. A slice travels as its size and tag (8 bytes) and its data. Nothing is read from the
-// stream before there is a slot for it, so the stream's own flow control reaches the sender. Stamps are made anew:
-// clocks differ. Both hosts have one order of bytes, as with all that they exchange.
+// parties notice nothing of it. A slice travels as its size, tag and stamp (16 bytes) and its data. Nothing is read from
+// the stream before there is a slot for it, so the stream's own flow control reaches the sender. Stamps stay, for both
+// hosts go by one clock (clock.h): what is paced by them does not wait for the way. Both hosts have one order of bytes, as
+// with all that they exchange.
 
 #pragma once
 
@@ -69,6 +70,7 @@ class Bridge {
   struct Frame {
     std::uint32_t bytes;
     std::uint32_t tag;
+    std::int64_t stamp;
   };
 
   std::shared_ptr<Directory> directory_;

@@ -1,7 +1,9 @@
-// The one clock of all parties: nanoseconds of CLOCK_MONOTONIC, which the processes of a host share.
+// The one clock of all parties: nanoseconds of CLOCK_MONOTONIC, which the processes of a host share. Where parties are on
+// several hosts, each process is told how far the clock that they agree on is ahead of its own.
 
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <ctime>
 #include <limits>
@@ -15,10 +17,12 @@ constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 /// A call into the engine gives control back this often, so that its caller can be stopped.
 constexpr std::int64_t kTurn = 50 * kMillisecond;
 
+inline std::atomic<std::int64_t> clock_ahead{0};
+
 inline std::int64_t now() {
   timespec time{};
   clock_gettime(CLOCK_MONOTONIC, &time);
-  return time.tv_sec * std::int64_t{1'000'000'000} + time.tv_nsec;
+  return time.tv_sec * std::int64_t{1'000'000'000} + time.tv_nsec + clock_ahead.load(std::memory_order_relaxed);
 }
 
 }  // namespace pruned

@@ -63,8 +63,10 @@ bool Outlet::empty() const { return published_ == header().released.load(std::me
 
 std::span<std::byte> Outlet::slot() const { return {slot_data(*mapping_, published_), kSlotBytes}; }
 
-void Outlet::publish(std::size_t bytes, std::uint32_t tag) {
-  header().stamps[published_ % kSlots] = {.bytes = static_cast<std::uint32_t>(bytes), .tag = tag, .at = now()};
+void Outlet::publish(std::size_t bytes, std::uint32_t tag) { publish(bytes, tag, now()); }
+
+void Outlet::publish(std::size_t bytes, std::uint32_t tag, std::int64_t stamp) {
+  header().stamps[published_ % kSlots] = {.bytes = static_cast<std::uint32_t>(bytes), .tag = tag, .at = stamp};
   header().published.store(++published_, std::memory_order_release);
   receiver_->ring(bytes > kSmallSlice);
 }

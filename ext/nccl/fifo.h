@@ -41,6 +41,8 @@ class Outlet {
   bool ready() const;
   std::span<std::byte> slot() const;
   void publish(std::size_t bytes, std::uint32_t tag);
+  /// The same, of a slice that was published elsewhere at this time.
+  void publish(std::size_t bytes, std::uint32_t tag, std::int64_t stamp);
   /// Whether the receiver has released all that was published.
   bool empty() const;
   /// Throws PeerLost if nobody is left who could free a slot.

@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <string>
 #include <system_error>
 
 namespace pruned {
@@ -33,6 +35,17 @@ class File {
   throw std::system_error(errno, std::system_category(), std::string("cannot ") + what + " " + file.string());
 }
 
+/// Mappings stay nearly empty, so nothing is reserved; but who writes where there is no room is killed without a word.
+void check_room(int descriptor, std::size_t bytes, const std::filesystem::path& file) {
+  struct statvfs room{};
+  if (fstatvfs(descriptor, &room) != 0 || room.f_bavail * room.f_frsize >= bytes) {
+    return;
+  }
+  errno = ENOSPC;
+  const std::string free = std::to_string(room.f_bavail * room.f_frsize);
+  fail(("find " + std::to_string(bytes) + " bytes, " + free + " are free, for").c_str(), file);
+}
+
 }  // namespace
 
 Mapping::Mapping(const std::filesystem::path& path, std::size_t bytes) : data_(nullptr), bytes_(bytes) {
@@ -43,8 +56,11 @@ Mapping::Mapping(const std::filesystem::path& path, std::size_t bytes) : data_(n
   }
   // Two that lengthen it at one time lengthen it to the same size, or grow a file that only one of them writes.
   const auto wanted = static_cast<off_t>(bytes);
-  if (status.st_size < wanted && ftruncate(file.descriptor(), wanted) != 0) {
-    fail("size", path);
+  if (status.st_size < wanted) {
+    check_room(file.descriptor(), bytes, path);
+    if (ftruncate(file.descriptor(), wanted) != 0) {
+      fail("size", path);
+    }
   }
   void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor(), 0);
   if (mapped == MAP_FAILED) {

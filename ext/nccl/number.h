@@ -49,7 +49,7 @@ constexpr T narrowed(std::conditional_t<SmallFloat<T>, float, T> value) {
 
 /// The smaller of two, by `less`; where one is NaN, that one.
 template <Number T, class Less>
-T first_of(T a, T b, Less less) {
+constexpr T first_of(T a, T b, Less less) {
   if constexpr (Float<T>) {
     const auto x = widen(a), y = widen(b);
     return x != x || (y == y && less(x, y)) ? a : b;
@@ -59,7 +59,7 @@ T first_of(T a, T b, Less less) {
 }
 
 template <Reduce R>
-Truth combine(Truth a, Truth b) {
+constexpr Truth combine(Truth a, Truth b) {
   const bool x = a.value != 0, y = b.value != 0;
   if constexpr (R == Reduce::kSum || R == Reduce::kMax || R == Reduce::kBor) {
     return {static_cast<std::uint8_t>(x | y)};
@@ -71,7 +71,7 @@ Truth combine(Truth a, Truth b) {
 }
 
 template <Reduce R, Float T>
-T combine(T a, T b) {
+constexpr T combine(T a, T b) {
   if constexpr (R == Reduce::kSum) {
     return narrowed<T>(widen(a) + widen(b));
   } else if constexpr (R == Reduce::kProduct) {
@@ -85,7 +85,7 @@ T combine(T a, T b) {
 }
 
 template <Reduce R, std::integral T>
-T combine(T a, T b) {
+constexpr T combine(T a, T b) {
   using W = Wrapping<T>;
   if constexpr (R == Reduce::kSum) {
     return static_cast<T>(static_cast<W>(a) + static_cast<W>(b));
@@ -129,7 +129,7 @@ constexpr T identity() {
 
 /// `times` (at least 1) such values combined; of floats rounded once, not at each step.
 template <Reduce R, Number T>
-T repeated(T value, std::int64_t times) {
+constexpr T repeated(T value, std::int64_t times) {
   if constexpr (R == Reduce::kMin || R == Reduce::kMax || R == Reduce::kBand || R == Reduce::kBor) {
     return value;
   } else if constexpr (R == Reduce::kBxor) {

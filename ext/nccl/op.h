@@ -15,7 +15,7 @@ struct Extent {
   std::int64_t first = 0;
   std::int64_t last = 0;
 
-  std::int64_t count() const { return last - first; }
+  constexpr std::int64_t count() const { return last - first; }
   bool operator==(const Extent&) const = default;
 };
 

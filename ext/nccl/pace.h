@@ -32,7 +32,41 @@ struct Times {
 void check_posts(const Times& times, int members);
 
 /// amount * part / whole; the product may need more than 64 bits.
-std::int64_t share(std::int64_t amount, std::int64_t part, std::int64_t whole);
+constexpr std::int64_t share(std::int64_t amount, std::int64_t part, std::int64_t whole) {
+  __extension__ using Wide = __int128;
+  return static_cast<std::int64_t>(static_cast<Wide>(amount) * part / whole);
+}
+
+/// C(send): the transfer of all sends up to this one, of an operation whose transfer takes so long.
+template <class B>
+constexpr std::int64_t through(const BasicArcPlan<B>& plan, std::int64_t transfer, std::int64_t send) {
+  const BasicCut<B>& cut = plan.cut();
+  if (send < 0) {
+    return 0;
+  }
+  if (plan.chain()) {  // the last rank's last chunk comes after N - 2 more
+    return share(transfer, send + 1, cut.loops() + plan.arc().size - 2);
+  }
+  const std::int64_t loop = send / plan.per_loop(), n = send % plan.per_loop();
+  const std::int64_t whole = cut.weight_before(cut.loops() - 1) + cut.weight(cut.loops() - 1);
+  return share(transfer, plan.per_loop() * cut.weight_before(loop) + (n + 1) * cut.weight(loop),
+               plan.per_loop() * whole);
+}
+
+/// What so many hops along the ring or chain add.
+template <class B>
+constexpr std::int64_t hops(const BasicArcPlan<B>& plan, std::int64_t latency, std::int64_t transfer,
+                            std::int64_t count) {
+  const std::int64_t alpha = share(latency, count, plan.steps());
+  return plan.chain() ? alpha + through(plan, transfer, count - 1) : alpha;
+}
+
+/// How many posts this send depends on, from the arc's last member on.
+template <class B>
+constexpr std::int64_t heads(const BasicArcPlan<B>& plan, std::int64_t send) {
+  const std::int64_t senders = plan.arc().members - plan.first_sender();
+  return plan.chain() ? senders : std::min(send + 1, senders);
+}
 
 class Pace {
  public:
@@ -46,11 +80,11 @@ class Pace {
   /// When b has this send; it must be known. Sends are asked for in order, each as often as wanted.
   std::int64_t release(std::int64_t send);
   /// What the transfer of this send takes: its tau.
-  std::int64_t transfer(std::int64_t send) const { return through(send) - through(send - 1); }
+  std::int64_t transfer(std::int64_t send) const {
+    return through(plan_, times_.transfer, send) - through(plan_, times_.transfer, send - 1);
+  }
 
  private:
-  std::int64_t through(std::int64_t send) const;
-  std::int64_t hops(std::int64_t count) const;
   void include_post(int i);
 
   const ArcPlan& plan_;

@@ -143,7 +143,7 @@ def test_who_does_not_speak_as_a_bridge_is_refused(said: bytes, why: str) -> Non
 
 def test_a_connection_that_breaks_within_a_slice(hosts: tuple[Path, Path]) -> None:
     out, accepted = socket.socketpair()
-    out.sendall((100).to_bytes(4, "little") + (0).to_bytes(4) + b"half")
+    out.sendall((100).to_bytes(4, "little") + (0).to_bytes(12) + b"half")
     out.close()
     with pytest.raises(PeerLost, match="within a slice"):
         carry_pair(hosts[1], accepted)

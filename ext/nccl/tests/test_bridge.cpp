@@ -65,7 +65,7 @@ void check_garbage() {
   const Host host;
   int sockets[2];
   CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0, "sockets");
-  const std::uint32_t frame[2] = {0xFFFF'FFFFU, 0};
+  const std::uint32_t frame[4] = {0xFFFF'FFFFU, 0, 0, 0};  // as a bridge's: bytes, tag, and a stamp of 8 bytes
   CHECK(send(sockets[0], frame, sizeof frame, 0) == sizeof frame, "a frame is sent");
   const Stream other(sockets[0]);
   BridgeIn bridge(host.directory, host.link, sockets[1]);

@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <cstring>
+#include <string>
+#include <system_error>
 #include <thread>
 
 #include "../errors.h"
@@ -194,6 +196,17 @@ void check_names() {
   CHECK(fifo_name(x + "1", m, a).size() < 250 && fifo_name(x + "1", m, a) != fifo_name(x + "2", m, a), "however long");
 }
 
+/// A file for which there is no room is refused, and not a signal to whoever writes into it later.
+void check_room(Directory& files) {
+  try {
+    files.open("huge", std::size_t{1} << 50);
+    fail("a PiB was mapped");
+  } catch (const std::system_error& error) {
+    CHECK(error.code() == std::errc::no_space_on_device, error.what());
+    CHECK(std::string(error.what()).find("find 1125899906842624 bytes, ") != std::string::npos, error.what());
+  }
+}
+
 }  // namespace
 
 void test_fifo() {
@@ -208,6 +221,7 @@ void test_fifo() {
   check_abort();
   check_times(files);
   check_names();
+  check_room(files);
 }
 
 }  // namespace pruned::testing

@@ -1,0 +1,53 @@
+// What each operation shows to others, at its beginning and at its end.
+
+#pragma once
+
+#include "job.h"
+#include "team.h"
+
+namespace pruned::device {
+
+constexpr std::int64_t kSinkSize = 8 * 1024 * 1024;  // bytes, where what goes to virtual members ends
+
+template <class Team>
+PRUNED_HD void show_post(Team& team, const Shown& shown, std::int64_t op) {
+  if (shown.posted != nullptr && op >= 0) {
+    team.show(shown.posted + op, team.now());
+  }
+}
+
+/// Who waits: until what virtual members bring is there; `tells` whether it was when it was first wanted.
+template <class Team>
+PRUNED_HD void await_payload(Team& team, const Payload* payload, const Shown& shown, std::int64_t entry, bool tells) {
+  Watch ready{&payload->ready, team.seen(&payload->ready)};
+  if (tells && team.leads() && shown.looked != nullptr) {
+    team.show(shown.looked + entry, ready.seen != 0 ? 1U : 2U);
+  }
+  team.spin(ready, 1);
+}
+
+/// The leader of each team: the last one of all shows what was moved, and, with the last launch, that it is over.
+template <class Team>
+PRUNED_HD void finish(Team& team, Progress& progress, std::uint32_t all, bool last, const Shown& shown, std::int64_t op,
+                      std::int64_t entry, std::uint64_t number) {
+  if (team.add(&progress.finished, std::uint32_t{1}) + 1 != all) {
+    return;
+  }
+  progress.finished = 0;
+  if (!last) {
+    return;
+  }
+  for (int i = 0; i < 3; ++i) {
+    const auto moved = static_cast<std::int64_t>(team.load(&progress.moved[i]));
+    if (shown.moved != nullptr && op >= 0) {
+      team.show(shown.moved + op * 3 + i, moved);
+    }
+    progress.moved[i] = 0;
+  }
+  progress.number = number + 1;
+  if (shown.ended != nullptr) {
+    team.show(shown.ended + entry, std::uint64_t{1});
+  }
+}
+
+}  // namespace pruned::device

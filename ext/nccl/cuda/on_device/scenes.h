@@ -1,0 +1,14 @@
+// What else has to work on a GPU: graphs that are launched again, time that is kept, messages.
+
+#pragma once
+
+namespace pruned::device::on_device {
+
+/// A graph of two all_reduces, launched twice: each has the payload of its own number.
+bool check_graph();
+/// An all_reduce and a message whose virtual members post late: prints how far from their times they end.
+bool check_paced();
+/// Messages of one group call, to and from virtual members.
+bool check_messages();
+
+}  // namespace pruned::device::on_device

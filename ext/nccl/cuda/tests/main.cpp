@@ -1,0 +1,15 @@
+// Runs all groups; the exit status is 1 if a check failed.
+
+#include <iostream>
+
+#include "../../tests/check.h"
+#include "tests.h"
+
+int main() {
+  pruned::device::testing::test_rings();
+  pruned::device::testing::test_clock();
+  pruned::device::testing::test_pacing();
+  pruned::device::testing::test_messages();
+  std::cout << pruned::testing::checks << " checks, " << pruned::testing::failures << " failures\n";
+  return pruned::testing::failures == 0 ? 0 : 1;
+}
