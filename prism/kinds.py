@@ -13,6 +13,7 @@ import msgspec
 
 from prism.errors import RunError, ScenarioError
 from prism.gpu.cuda import nvml
+from prism.gpu.emulation.device.built import library_path
 from prism.scenario import Scenario
 
 Kind = Literal["cpu", "cuda"]
@@ -22,11 +23,12 @@ def device_kind(scenario: Scenario) -> Kind:
     """The kind of device that the stages of a scenario run on.
 
     `auto` is cuda where the host has a GPU, torch is built for CUDA, and the scenario asks for nothing that only a CPU
-    can do; else cpu.
+    can do, or that needs an extension which was not built; else cpu.
     """
     kind = scenario.devices.kind
     if kind == "auto":
-        return "cuda" if gpus() and built_for_cuda() and not _cpu_only(scenario) else "cpu"
+        able = not _cpu_only(scenario) and not _lacks_the_engine(scenario)
+        return "cuda" if gpus() and built_for_cuda() and able else "cpu"
     return kind
 
 
@@ -41,6 +43,11 @@ def check_device(scenario: Scenario) -> None:
         raise RunError("there is no device: devices.kind is cuda, and the host shows no NVIDIA GPU; choose cpu or auto")
     if not built_for_cuda():
         raise RunError("devices.kind is cuda, and the installed torch is not built for CUDA; install one that is")
+    if _lacks_the_engine(scenario):
+        raise RunError(
+            "emulate on a GPU needs the extension prism.gpu._device, which was not built; run `make ext` where nvcc, "
+            "of the CUDA toolkit, is found, or emulate with devices.kind cpu"
+        )
 
 
 def told(scenario: Scenario) -> str:
@@ -74,14 +81,21 @@ def built_for_cuda() -> bool:
     return bool(version.is_file() and runpy.run_path(str(version)).get("cuda"))
 
 
+def _lacks_the_engine(scenario: Scenario) -> bool:
+    """Whether the scenario emulates, and what that needs on a GPU was not built."""
+    return "emulate" in scenario.stages and library_path() is None
+
+
 def _cpu_only(scenario: Scenario) -> str:
     """What of a scenario is not available on a GPU, in words; "" for nothing."""
     if scenario.devices.present_as is not None:
         return f"a CPU is presented as {scenario.devices.present_as}, which a GPU needs not be"
     if scenario.fold is not None:
         return "folding is not available on a GPU yet"
-    if "emulate" in scenario.stages:
-        return "emulate is not available on a GPU yet"
     if scenario.calibrate.answers == "paced":
         return "paced answers are not available on a GPU yet"
+    if "emulate" in scenario.stages and scenario.network.algorithm != "ring":
+        return f"network.algorithm {scenario.network.algorithm} is not emulated on a GPU yet, only ring is"
+    if "emulate" in scenario.stages and scenario.emulate.contribution == "replicas":
+        return "emulate.contribution replicas is not available on a GPU yet"
     return ""

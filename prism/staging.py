@@ -15,7 +15,8 @@ from prism.core.stage.admission import HostMemory
 from prism.core.stage.kept import Kept, PayloadCount
 from prism.errors import RunError
 from prism.folder import Folder
-from prism.gpu.cuda.residency_abi import library_path
+from prism.gpu.cuda import residency_abi
+from prism.gpu.emulation.device import built
 from prism.kinds import device_kind, gpus
 from prism.net.messages import Emulating, Misfortune, Program, Setup
 from prism.net.scratch import lies_in_memory
@@ -31,7 +32,7 @@ def stage_setup(scenario: Scenario, folder: Folder, stage: str, iterations: int)
             script=str(scenario.script.resolve()) if scenario.script else "",
             module=program.module or "",
             args=program.args,
-            env=program.env if device_kind(scenario) == "cpu" else {**program.env, **preloaded(program.env)},
+            env=program.env if device_kind(scenario) == "cpu" else _with(program.env, residency_abi.library_path()),
             preload=program.preload,
             marker=scenario.iteration.marker,
         ),
@@ -43,11 +44,12 @@ def stage_setup(scenario: Scenario, folder: Folder, stage: str, iterations: int)
         present_as=scenario.devices.present_as or "",
         payloads=str(folder.payloads.resolve()),
         logs=str(folder.logs.resolve()),
+        folder=str(Path.cwd()),
         iterations=iterations,
         stage=stage,
         answered=stage == "calibrate",
         folded=scenario.fold is not None,
-        kept=kept(scenario),
+        kept=_looked_at(scenario, stage),
         faults=tuple(_misfortune(fault) for fault in scenario.faults),
         memory=scenario.devices.memory or 0,
         host_memory=(scenario.devices.host_memory or 0) if stage == "capture" else 0,
@@ -55,11 +57,11 @@ def stage_setup(scenario: Scenario, folder: Folder, stage: str, iterations: int)
     )
 
 
-def preloaded(environment: Mapping[str, str]) -> dict[str, str]:
-    """What lets the memory of ranks on a GPU be paged; nothing, where the library for it is not built."""
-    library = library_path()
+def _with(environment: Mapping[str, str], library: Path | None) -> dict[str, str]:
+    """The environment of a program on a GPU, with a library preloaded; as it is where that is not built."""
     others = environment.get("LD_PRELOAD", os.environ.get("LD_PRELOAD", ""))
-    return {} if library is None else {"LD_PRELOAD": f"{library}:{others}" if others else str(library)}
+    preloaded = {} if library is None else {"LD_PRELOAD": f"{library}:{others}" if others else str(library)}
+    return {**environment, **preloaded}
 
 
 def spill_folder(scenario: Scenario) -> str:
@@ -86,11 +88,20 @@ def emulation_setup(scenario: Scenario, folder: Folder, room: Path, recorded: bo
     emulate = scenario.emulate
     setup = stage_setup(scenario, folder, "emulate", emulate.iterations or scenario.capture.iterations or 0)
     program = setup.program
+    if setup.device == "cuda":  # memory is not paged: sandbox ranks do not take turns
+        program = msgspec.structs.replace(program, env=_with(scenario.program.env, built.library_path()))
     if emulate.program is not None:
         script = str((scenario.base / emulate.program).resolve())
         program = msgspec.structs.replace(program, script=script, module="")
+    if setup.device != "cuda" and emulate.arc_device is not None:
+        raise RunError("$.emulate.arc_device: these ranks use no GPU; leave it null, or choose devices.kind: cuda")
     shared = Emulating(
-        directory=str(room), sandbox=tuple(sorted(emulate.sandbox)), pool=emulate.pool, recorded=recorded, attach=attach
+        directory=str(room),
+        sandbox=tuple(sorted(emulate.sandbox)),
+        pool=emulate.pool,
+        recorded=recorded,
+        attach=attach,
+        arc_device=-1 if emulate.arc_device is None else emulate.arc_device,
     )
     return msgspec.structs.replace(setup, program=program, emulation=shared)
 
@@ -125,6 +136,18 @@ def kept(scenario: Scenario) -> Kept:
     if "emulate" not in scenario.stages or emulate.contribution not in REDUCING:
         return Kept(payloads=payloads)
     return Kept(payloads=payloads, sandbox=tuple(sorted(emulate.sandbox)), contribution=emulate.contribution)
+
+
+def _looked_at(scenario: Scenario, stage: str) -> Kept:
+    """What ranks of a stage take from the record, or leave in it.
+
+    A GPU that is timed gets no large results, also where they are kept: while streams are parked for gigabytes of them,
+    a program that allocates memory or loads a kernel waits for the device, and so for ever.
+    """
+    whole = kept(scenario)
+    if stage == "calibrate" and device_kind(scenario) == "cuda" and whole.payloads == "all":
+        return msgspec.structs.replace(whole, payloads="control")
+    return whole
 
 
 def _misfortune(fault: Fault) -> Misfortune:

@@ -10,7 +10,7 @@ from prism import kinds
 from prism.command import main
 from prism.errors import RunError, ScenarioError
 from prism.gpu.cuda import nvml
-from prism.scenario import Calibrate, Devices, Scenario
+from prism.scenario import STAGES, Calibrate, Devices, Emulate, Network, Scenario
 from tests.running import scenario
 
 PROGRAM = Path(__file__).with_name("programs") / "averages.py"
@@ -33,10 +33,34 @@ class TestWithAGpu:
         assert kinds.device_kind(on("cpu")) == "cpu"
 
     def test_auto_leaves_it_where_only_a_cpu_can_do_what_is_asked(self) -> None:
-        stages = ("capture", "calibrate", "replay", "emulate")
-        assert kinds.device_kind(on("auto", stages=stages)) == "cpu"
-        with pytest.raises(ScenarioError, match=r"\$.devices.kind: emulate is not available on a GPU yet; choose cpu"):
-            kinds.check_device(on("cuda", stages=stages))
+        blocks = {"calibrate": Calibrate(answers="paced")}
+        assert kinds.device_kind(on("auto", **blocks)) == "cpu"
+        with pytest.raises(ScenarioError, match=r"\$.devices.kind: paced answers are not available on a GPU yet"):
+            kinds.check_device(on("cuda", **blocks))
+
+    @pytest.mark.parametrize(
+        ("blocks", "told"),
+        [
+            ({"network": Network(algorithm="tree")}, "algorithm tree is not emulated on a GPU yet, only ring is"),
+            ({"emulate": Emulate(contribution="replicas")}, "replicas is not available on a GPU yet"),
+        ],
+    )
+    def test_what_of_an_emulation_is_left_to_a_cpu(
+        self, blocks: dict[str, object], told: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(kinds, "library_path", lambda: Path("_device.so"))
+        assert kinds.device_kind(on("auto", stages=STAGES, **blocks)) == "cpu"
+        with pytest.raises(ScenarioError, match=f"{told}; choose cpu for it"):
+            kinds.check_device(on("cuda", stages=STAGES, **blocks))
+
+    def test_emulation_needs_an_extension(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(kinds, "library_path", lambda: None)
+        assert kinds.device_kind(on("auto", stages=STAGES)) == "cpu"
+        with pytest.raises(RunError, match=r"prism.gpu._device, which was not built; run `make ext` where nvcc"):
+            kinds.check_device(on("cuda", stages=STAGES))
+        monkeypatch.setattr(kinds, "library_path", lambda: Path("_device.so"))
+        assert kinds.device_kind(on("auto", stages=STAGES)) == "cuda"
+        kinds.check_device(on("cuda", stages=STAGES))
 
     def test_ranks_are_timed_one_by_one_unless_slices_are_given(self) -> None:
         assert kinds.timed_apart(on("auto")).slices() == ((0,), (1,))

@@ -145,6 +145,8 @@ void reset_peak() {
   parts.begin_peak();
 }
 
+std::size_t lap() { return rounded.lap(); }
+
 void label(const std::vector<at::Tensor>& tensors, int wanted) {
   for (const at::Tensor& tensor : tensors) {
     if (!tensor.defined() || !tensor.has_storage() || !tensor.device().is_cpu()) continue;
@@ -169,6 +171,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("count_here", &count_here, "Whether this thread's new blocks are counted from now on; gives what was before.");
   m.def("stats", &stats, "(current, peak, current_rounded, peak_rounded) in bytes; rounded is to 512 a block.");
   m.def("reset_peak", &reset_peak, "Let both peaks start again from what is held now.");
+  m.def("lap", &lap, "The most rounded bytes that were held since the last lap.");
   m.def("label", &label, "Say what the blocks of these tensors are: 0 parameters, 1 gradients, 2 optimizer state.");
   m.def("peak_parts", &peak_parts,
         "(parameters, gradients, optimizer, returned) in rounded bytes of the peak; returned: unlabelled, freed since.");

@@ -1,227 +1,199 @@
 // The c10d backend: torch's own ProcessGroup on the outside, one Python object (prism.gpu.communicator) on the inside.
 //
-// Backend forwards each call to the communicator's method of the same name. Work wraps a Python operation
-// (prism.gpu.work) and owns the future that torch's C++ callers wait on; its future is typed List[Tensor], which DDP's
-// built-in hooks insist on.
+// Backend forwards each call to the communicator's method of the same name, whose answer is the work object. Where it has
+// a carrier, another backend, the answer is what is to be told of the operation, and the carrier does the work.
 
 #include <pybind11/chrono.h>
-#include <torch/csrc/autograd/engine.h>
-#include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/PyProcessGroup.hpp>
-#include <torch/csrc/distributed/c10d/Work.hpp>
 #include <torch/extension.h>
 #include <torch/version.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
-namespace py = pybind11;
+#include "carried_work.h"
+#include "work.h"
 
 namespace prism {
 namespace {
 
-using Tensors = std::vector<at::Tensor>;
 using TensorLists = std::vector<Tensors>;
-using WorkPtr = c10::intrusive_ptr<c10d::Work>;
-using Future = c10::ivalue::Future;
+using c10d::Backend;
+using BackendPtr = c10::intrusive_ptr<Backend>;
 
-class Work final : public c10d::Work {
- public:
-  // `gpus`: the devices of the outputs; who takes them from the future waits for the streams that filled them.
-  Work(py::object operation, const std::vector<c10::DeviceIndex>& gpus)
-      : operation_(std::move(operation)),
-        future_(c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()), devices(gpus))) {}
-
-  Work(const Work&) = delete;
-  Work& operator=(const Work&) = delete;
-
-  ~Work() override {
-    py::gil_scoped_acquire gil;
-    operation_ = py::object();
+/// What ends a carrier's threads: they may be asking a store in Python, for which they need the GIL.
+template <class Body>
+void without_gil(const Body& body) {
+  std::optional<py::gil_scoped_release> nogil;
+  if (PyGILState_Check() != 0) {
+    nogil.emplace();
   }
+  body();
+}
 
-  // -- what the operation does with its future; callbacks run here, so the GIL is given up --
-
-  void complete(const Tensors& outputs) {
-    py::gil_scoped_release nogil;
-    future_->markCompleted(c10::IValue(c10::List<at::Tensor>(c10::ArrayRef<at::Tensor>(outputs))));
-  }
-
-  void fail(const std::string& reason) {
-    py::gil_scoped_release nogil;
-    future_->setError(std::make_exception_ptr(std::runtime_error(reason)));
-  }
-
-  bool done() const { return future_->completed(); }
-
-  void join() const {
-    if (PyGILState_Check() != 0) {
-      py::gil_scoped_release nogil;
-      future_->waitAndThrow();
-    } else {
-      future_->waitAndThrow();
-    }
-  }
-
-  // -- what torch calls --
-
-  bool wait(std::chrono::milliseconds /*timeout*/ = kNoTimeout) override {
-    py::gil_scoped_acquire gil;
-    operation_.attr("wait")();
-    return true;
-  }
-
-  void synchronize() override { wait(); }
-
-  bool isCompleted() override {
-    if (done()) {
-      return true;
-    }
-    py::gil_scoped_acquire gil;
-    return operation_.attr("poll")().cast<bool>();
-  }
-
-  bool isSuccess() const override { return done() && !future_->hasError(); }
-
-  std::exception_ptr exception() const override { return future_->exception_ptr(); }
-
-  int sourceRank() const override {
-    py::gil_scoped_acquire gil;
-    return operation_.attr("source").cast<int>();
-  }
-
-  Tensors result() override {
-    py::gil_scoped_acquire gil;
-    return operation_.attr("outputs").cast<Tensors>();
-  }
-
-  // Inside a backward pass it is DDP's reducer that asks, and it will wait for the future where nobody sees it. A
-  // callback queued now runs before the reducer's own, so the wait happens here, and is recorded.
-  c10::intrusive_ptr<Future> getFuture() override {
-    if (torch::autograd::get_current_graph_task_id() != -1) {
-      auto self = c10::intrusive_ptr<Work>::reclaim_copy(this);
-      torch::autograd::Engine::get_default_engine().queue_callback([self] { self->wait_for_future(); });
-    }
-    return future_;
-  }
-
- private:
-  void wait_for_future() {
-    py::gil_scoped_acquire gil;
-    operation_.attr("wait_for_future")();
-  }
-
-  static std::vector<c10::Device> devices(const std::vector<c10::DeviceIndex>& gpus) {
-    std::vector<c10::Device> found;
-    for (const auto index : gpus) {
-      found.emplace_back(c10::kCUDA, index);
-    }
-    return found;
-  }
-
-  py::object operation_;
-  c10::intrusive_ptr<Future> future_;
+struct BackendOptions final : Backend::Options {
+  BackendOptions() : Backend::Options("prism") {}
 };
 
-struct BackendOptions final : c10d::Backend::Options {
-  BackendOptions() : c10d::Backend::Options("prism") {}
-};
-
-class Backend final : public c10d::Backend {
+class PrismBackend final : public Backend {
  public:
-  Backend(py::object communicator, int rank, int size)
-      : c10d::Backend(rank, size), communicator_(std::move(communicator)) {}
+  PrismBackend(py::object communicator, int rank, int size, BackendPtr carrier)
+      : Backend(rank, size), communicator_(std::move(communicator)), carrier_(std::move(carrier)) {}
 
-  Backend(const Backend&) = delete;
-  Backend& operator=(const Backend&) = delete;
+  PrismBackend(const PrismBackend&) = delete;
+  PrismBackend& operator=(const PrismBackend&) = delete;
 
-  ~Backend() override {
-    py::gil_scoped_acquire gil;
-    communicator_ = py::object();
+  ~PrismBackend() override {
+    {
+      py::gil_scoped_acquire gil;
+      communicator_ = py::object();
+    }
+    without_gil([this] { carrier_.reset(); });
   }
 
   const std::string getBackendName() const override { return "prism"; }
-  c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override { return options_; }
+  c10::intrusive_ptr<Backend::Options> getBackendOptions() override {
+    return carrier_ ? carrier_->getBackendOptions() : options_;
+  }
   bool supportsSplitting() const override { return true; }
   bool supportsCoalescing() const override { return ask<bool>("coalesces"); }
-  void setTimeout(std::chrono::milliseconds /*timeout*/) override {}
+  void setTimeout(std::chrono::milliseconds timeout) override {
+    if (carrier_) {
+      carrier_->setTimeout(timeout);
+    }
+  }
   void setSequenceNumberForGroup() override {}
   uint64_t getSequenceNumberForGroup() override { return ask<uint64_t>("posted"); }
-  void shutdown() override {}
-  void abort() override {}
+  void eagerConnectSingleDevice(at::Device device) override {
+    if (carrier_) {
+      carrier_->eagerConnectSingleDevice(device);
+    }
+  }
+  void shutdown() override {
+    if (carrier_) {
+      without_gil([this] { carrier_->shutdown(); });
+    }
+  }
+  void abort() override {
+    if (carrier_) {
+      without_gil([this] { carrier_->abort(); });
+    }
+  }
 
   void startCoalescing() override {
-    py::gil_scoped_acquire gil;
-    communicator_.attr("start_coalescing")();
+    {
+      py::gil_scoped_acquire gil;
+      communicator_.attr("start_coalescing")();
+    }
+    if (carrier_) {
+      carrier_->startCoalescing();
+    }
   }
-  WorkPtr endCoalescing() override { return post("end_coalescing"); }
+  WorkPtr endCoalescing() override {
+    return post("end_coalescing", [](Backend& b) { return b.endCoalescing(); });
+  }
 
-  WorkPtr broadcast(Tensors& t, const c10d::BroadcastOptions& o) override { return post("broadcast", t, o); }
-  WorkPtr allreduce(Tensors& t, const c10d::AllreduceOptions& o) override { return post("allreduce", t, o); }
-  WorkPtr allreduce_coalesced(Tensors& t, const c10d::AllreduceCoalescedOptions& o) override {
-    return post("allreduce_coalesced", t, o);
+  WorkPtr broadcast(Tensors& t, const c10d::BroadcastOptions& o) override {
+    return post("broadcast", [&](Backend& b) { return b.broadcast(t, o); }, t, o);
   }
-  WorkPtr reduce(Tensors& t, const c10d::ReduceOptions& o) override { return post("reduce", t, o); }
+  WorkPtr allreduce(Tensors& t, const c10d::AllreduceOptions& o) override {
+    return post("allreduce", [&](Backend& b) { return b.allreduce(t, o); }, t, o);
+  }
+  WorkPtr allreduce_coalesced(Tensors& t, const c10d::AllreduceCoalescedOptions& o) override {
+    return post("allreduce_coalesced", [&](Backend& b) { return b.allreduce_coalesced(t, o); }, t, o);
+  }
+  WorkPtr reduce(Tensors& t, const c10d::ReduceOptions& o) override {
+    return post("reduce", [&](Backend& b) { return b.reduce(t, o); }, t, o);
+  }
   WorkPtr allgather(TensorLists& out, Tensors& in, const c10d::AllgatherOptions& o) override {
-    return post("allgather", out, in, o);
+    return post("allgather", [&](Backend& b) { return b.allgather(out, in, o); }, out, in, o);
   }
   WorkPtr _allgather_base(at::Tensor& out, at::Tensor& in, const c10d::AllgatherOptions& o) override {
-    return post("all_gather_single", out, in, o);
+    return post("all_gather_single", [&](Backend& b) { return b._allgather_base(out, in, o); }, out, in, o);
   }
   WorkPtr allgather_coalesced(TensorLists& out, Tensors& in, const c10d::AllgatherOptions& o) override {
-    return post("allgather_coalesced", out, in, o);
+    return post("allgather_coalesced", [&](Backend& b) { return b.allgather_coalesced(out, in, o); }, out, in, o);
   }
   WorkPtr allgather_into_tensor_coalesced(Tensors& out, Tensors& in, const c10d::AllgatherOptions& o) override {
-    return post("all_gather_single_coalesced", out, in, o);
+    return post(
+        "all_gather_single_coalesced", [&](Backend& b) { return b.allgather_into_tensor_coalesced(out, in, o); }, out,
+        in, o);
   }
   WorkPtr gather(TensorLists& out, Tensors& in, const c10d::GatherOptions& o) override {
-    return post("gather", out, in, o);
+    return post("gather", [&](Backend& b) { return b.gather(out, in, o); }, out, in, o);
   }
   WorkPtr scatter(Tensors& out, TensorLists& in, const c10d::ScatterOptions& o) override {
-    return post("scatter", out, in, o);
+    return post("scatter", [&](Backend& b) { return b.scatter(out, in, o); }, out, in, o);
   }
   WorkPtr reduce_scatter(Tensors& out, TensorLists& in, const c10d::ReduceScatterOptions& o) override {
-    return post("reduce_scatter", out, in, o);
+    return post("reduce_scatter", [&](Backend& b) { return b.reduce_scatter(out, in, o); }, out, in, o);
   }
   WorkPtr _reduce_scatter_base(at::Tensor& out, at::Tensor& in, const c10d::ReduceScatterOptions& o) override {
-    return post("reduce_scatter_single", out, in, o);
+    return post("reduce_scatter_single", [&](Backend& b) { return b._reduce_scatter_base(out, in, o); }, out, in, o);
   }
   WorkPtr reduce_scatter_tensor_coalesced(Tensors& out, Tensors& in, const c10d::ReduceScatterOptions& o) override {
-    return post("reduce_scatter_single_coalesced", out, in, o);
+    return post(
+        "reduce_scatter_single_coalesced", [&](Backend& b) { return b.reduce_scatter_tensor_coalesced(out, in, o); },
+        out, in, o);
   }
   WorkPtr alltoall_base(
       at::Tensor& out, at::Tensor& in, std::vector<int64_t>& out_splits, std::vector<int64_t>& in_splits,
       const c10d::AllToAllOptions& o) override {
-    return post("all_to_all_single", out, in, out_splits, in_splits, o);
+    return post(
+        "all_to_all_single", [&](Backend& b) { return b.alltoall_base(out, in, out_splits, in_splits, o); }, out, in,
+        out_splits, in_splits, o);
   }
   WorkPtr alltoall(Tensors& out, Tensors& in, const c10d::AllToAllOptions& o) override {
-    return post("alltoall", out, in, o);
+    return post("alltoall", [&](Backend& b) { return b.alltoall(out, in, o); }, out, in, o);
   }
-  WorkPtr send(Tensors& t, int destination, int tag) override { return post("send", t, destination, tag); }
-  WorkPtr recv(Tensors& t, int source, int tag) override { return post("recv", t, source, tag); }
-  WorkPtr recvAnysource(Tensors& t, int tag) override { return post("recv_anysource", t, tag); }
-  WorkPtr barrier(const c10d::BarrierOptions& o) override { return post("barrier", o); }
-  void monitoredBarrier(const c10d::BarrierOptions& o, bool /*wait_all_ranks*/) override { post("barrier", o)->wait(); }
+  WorkPtr send(Tensors& t, int destination, int tag) override {
+    return post("send", [&](Backend& b) { return b.send(t, destination, tag); }, t, destination, tag);
+  }
+  WorkPtr recv(Tensors& t, int source, int tag) override {
+    return post("recv", [&](Backend& b) { return b.recv(t, source, tag); }, t, source, tag);
+  }
+  WorkPtr recvAnysource(Tensors& t, int tag) override {
+    return post("recv_anysource", [&](Backend& b) { return b.recvAnysource(t, tag); }, t, tag);
+  }
+  WorkPtr barrier(const c10d::BarrierOptions& o) override {
+    return post("barrier", [&](Backend& b) { return b.barrier(o); }, o);
+  }
+  void monitoredBarrier(const c10d::BarrierOptions& o, bool /*wait_all_ranks*/) override { barrier(o)->wait(); }
 
-  c10::intrusive_ptr<c10d::Backend> split(
+  BackendPtr split(
       const c10::intrusive_ptr<c10d::Store>& /*store*/, const std::vector<int>& ranks,
-      const c10::intrusive_ptr<c10d::Backend::Options>& options) override {
+      const c10::intrusive_ptr<Backend::Options>& options) override {
     auto mine = std::find(ranks.begin(), ranks.end(), rank_);
     if (mine == ranks.end()) {
       return nullptr;
     }
-    const auto rank = static_cast<int>(mine - ranks.begin());
+    const auto rank = static_cast<int>(mine - ranks.begin()), size = static_cast<int>(ranks.size());
     py::gil_scoped_acquire gil;
-    return c10::make_intrusive<Backend>(
-        communicator_.attr("split")(options->group_name, ranks), rank, static_cast<int>(ranks.size()));
+    auto part = communicator_.attr("split")(options->group_name, ranks);
+    auto carrier = carrier_ ? part.attr("carrier")(options).cast<BackendPtr>() : nullptr;
+    return c10::make_intrusive<PrismBackend>(std::move(part), rank, size, std::move(carrier));
   }
 
  private:
-  template <class... Args>
-  WorkPtr post(const char* method, Args&&... args) {
+  template <class Carry, class... Args>
+  WorkPtr post(const char* method, const Carry& carry, Args&&... args) {
     py::gil_scoped_acquire gil;
-    return communicator_.attr(method)(std::forward<Args>(args)...).template cast<WorkPtr>();
+    py::object answer = communicator_.attr(method)(std::forward<Args>(args)...);
+    if (!carrier_ || py::isinstance<c10d::Work>(answer)) {
+      return answer.cast<WorkPtr>();
+    }
+    WorkPtr work;
+    {
+      py::gil_scoped_release nogil;
+      work = carry(*carrier_);
+    }
+    answer.attr("begun")();
+    if (work) {
+      work = c10::make_intrusive<CarriedWork>(std::move(answer), std::move(work));
+    }
+    return work;
   }
 
   template <class T>
@@ -231,7 +203,8 @@ class Backend final : public c10d::Backend {
   }
 
   py::object communicator_;
-  c10::intrusive_ptr<BackendOptions> options_ = c10::make_intrusive<BackendOptions>();
+  BackendPtr carrier_;
+  c10::intrusive_ptr<Backend::Options> options_ = c10::make_intrusive<BackendOptions>();
 };
 
 }  // namespace
@@ -247,8 +220,11 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def("complete", &prism::Work::complete, py::arg("outputs"))
       .def("fail", &prism::Work::fail, py::arg("reason"))
       .def("done", &prism::Work::done)
-      .def("join", &prism::Work::join);
-  py::class_<prism::Backend, c10::intrusive_ptr<prism::Backend>>(m, "Backend", c10d.attr("Backend"))
-      .def(py::init<py::object, int, int>(), py::arg("communicator"), py::arg("rank"), py::arg("size"))
-      .def_property_readonly("posted", &prism::Backend::getSequenceNumberForGroup);
+      .def("join", &prism::Work::join)
+      .def("watched", &prism::Work::watched);
+  py::class_<prism::PrismBackend, c10::intrusive_ptr<prism::PrismBackend>>(m, "Backend", c10d.attr("Backend"))
+      .def(py::init<py::object, int, int, c10::intrusive_ptr<c10d::Backend>>(), py::arg("communicator"),
+           py::arg("rank"), py::arg("size"), py::arg("carrier") = py::none())
+      .def_property_readonly("posted", &prism::PrismBackend::getSequenceNumberForGroup)
+      .def("perform_nocolor_split", [](prism::PrismBackend&, py::object /*device*/) {});
 }

@@ -11,10 +11,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -35,8 +35,10 @@ void transfer(bool reads, int file, char* data, int64_t bytes, int64_t offset) {
     if (moved < 0 && errno == EINTR) {
       continue;
     }
-    TORCH_CHECK(moved > 0, "cannot ", reads ? "read" : "write", " a payload: ",
-                moved == 0 ? "the file ends inside it" : std::strerror(errno));
+    TORCH_CHECK(moved != 0, "a payload file ends inside a payload");
+    if (moved < 0) {
+      throw std::system_error(errno, std::system_category(), reads ? "cannot read a payload" : "cannot write a payload");
+    }
     data += moved;
     bytes -= moved;
     offset += moved;
@@ -272,7 +274,18 @@ void fold(
 
 }  // namespace
 
+/// What the kernel refuses is an OSError with its number, as it is of a file that Python writes.
+void as_os_error(std::exception_ptr thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const std::system_error& error) {
+    errno = error.code().value();
+    PyErr_SetFromErrno(PyExc_OSError);
+  }
+}
+
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  py::register_local_exception_translator(&as_os_error);
   m.def(
       "fold", &fold, py::call_guard<py::gil_scoped_release>(), py::arg("rows"), py::arg("out"), py::arg("pieces"),
       py::arg("parts"), py::arg("dtype"), py::arg("reduce"), py::arg("factor") = 1.0);

@@ -23,6 +23,6 @@ def wrap(operation: Operation | Batch) -> Work:
     return work
 
 
-def group(communicator: Communicator) -> Any:
+def group(communicator: Communicator, *_: Any) -> Any:
     """What torch registers as the backend of a process group."""
     return Backend(communicator, communicator.rank, len(communicator.ranks))

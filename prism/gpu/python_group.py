@@ -26,6 +26,7 @@ class Work(dist.Work):  # type: ignore[misc]
         super().__init__()
         self._operation = operation
         self._future: Future[list[torch.Tensor]] = Future()
+        self._watched = False
 
     def complete(self, outputs: list[torch.Tensor]) -> None:
         self._future.set_result(outputs)
@@ -38,6 +39,9 @@ class Work(dist.Work):  # type: ignore[misc]
 
     def join(self) -> None:
         self._future.wait()
+
+    def watched(self) -> bool:
+        return self._watched
 
     def wait(self, timeout: Any = None) -> bool:
         self._operation.wait()
@@ -59,6 +63,7 @@ class Work(dist.Work):  # type: ignore[misc]
         # As in the C++ backend: DDP's reducer waits for the future where nobody sees it, so its wait is made here.
         if torch._C._current_graph_task_id() != -1:
             torch.autograd.Variable._execution_engine.queue_callback(self._wait_in_backward)
+        self._watched = True
         return self._future
 
     def result(self) -> list[torch.Tensor]:
@@ -174,6 +179,6 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         """Nothing is held."""
 
 
-def group(communicator: Communicator) -> ProcessGroup:
+def group(communicator: Communicator, *_: Any) -> ProcessGroup:
     """What torch uses as the process group."""
     return ProcessGroup(communicator)

@@ -43,7 +43,7 @@ class Substitution:
         self._semantics = semantics
         self._device = device  # whose backend counts where a group has one for each
         self._on_gpu = device == "cuda" and not presented
-        self._face = importlib.import_module("prism.gpu.cuda.face") if self._on_gpu else _face(link)
+        self._face = importlib.import_module(link.face_on_gpu) if self._on_gpu else _face(link)
         self._asked = "gloo"  # the backend that the program asked for, for the group that is being made
         self._group: Any = None  # that group, once it is made: a group of two device types is made once
 
@@ -84,7 +84,7 @@ class Substitution:
             communicator = self._face.Communicator(
                 self._link, name, tuple(ranks), options.group_rank, backend, self._face.wrap
             )
-            self._group = self._face.group(communicator)
+            self._group = self._face.group(communicator, options, backend_options)
         return self._group
 
     def _look_for_leftovers(self, store: Any, backend: str, rank: int) -> None:

@@ -9,57 +9,88 @@ engine as soon as its posts are known, mostly ahead of its time; payloads are re
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import os
 import signal
+import socket
 import time
 import traceback
 from pathlib import Path
 from typing import NoReturn
 
+from prism.core.events import Broke
 from prism.gpu.birth import Birth, Introduction
-from prism.gpu.emulation.prefetch import Pool
-from prism.gpu.emulation.virtual import VirtualRanks
+from prism.gpu.emulation.answering import Answering, Both, OnHost
+from prism.gpu.emulation.clock import set_ahead
+from prism.gpu.emulation.device.releasing import OnDevice
 from prism.gpu.emulation.walk import Walk
 from prism.gpu.line import connect
 from prism.gpu.output import redirect
 from prism.gpu.pruned import GRACE_S, Aborted, Mismatch, PeerLost
 from prism.net.board import Board
 from prism.net.frames import pack
+from prism.net.messages import Setup
+from prism.net.passing import OVERFLOW
 from prism.net.payloads import Library
 from prism.net.schedule import BOARD, FIFOS, SCHEDULE, Schedule
 
 POLL_S = 0.0001
 """How often the board is looked at: nothing can be waited on there."""
+POLL_FOR_DEVICE_S = 0.00001
+"""The same, for a device, which goes on to the next operation sooner than a program on a CPU does."""
+PR_SET_TIMERSLACK = 29
 
 
 def assist(birth: Birth) -> NoReturn:
     """Play the virtual ranks around a sandbox rank until the worker ends this process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    setup, number = birth.setup, -1 - birth.rank
+    setup = birth.setup
     assert setup.emulation is not None
-    directory = Path(setup.emulation.directory)
-    redirect(Path(setup.logs) / f"assistant-{number}.log")
-    schedule = Schedule.load(directory / SCHEDULE)
-    ranks = schedule.touching.sandbox
-    board = Board(directory / BOARD, len(ranks), len(schedule.touching.op))
-    virtual = VirtualRanks(schedule, ranks[number], directory / FIFOS)
-    library = Library(Path(setup.payloads))
-    pool = Pool(virtual.needs(), setup.emulation.pool // len(ranks), library, board.pool[number])
-    walk = Walk(schedule, board, virtual, pool, functools.partial(_give_up, board))
+    set_ahead(setup.emulation.clock, setup.emulation.lead)
+    redirect(Path(setup.logs) / f"assistant-{-1 - birth.rank}.log")
     line = connect(Path(birth.socket))
-    line.sendall(pack(Introduction(rank=birth.rank, pid=os.getpid())))
+    introduction = pack(Introduction(rank=birth.rank, pid=os.getpid()))
+    try:
+        schedule, board, answering = _engage(setup, birth.rank, line)
+    except Exception as error:
+        line.sendall(introduction)
+        _tell(line, birth.rank, error)
+        raise
+    line.sendall(introduction)
+    walk = Walk(schedule, board, answering)
     while not board.origin:
         time.sleep(POLL_S)
+    pause = POLL_S if setup.device == "cpu" else POLL_FOR_DEVICE_S
+    if pause < POLL_S:
+        ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1)  # else the kernel sleeps 50 us longer
     walk.begin()
     while walk.advance():
-        time.sleep(POLL_S)
+        time.sleep(pause)
     while line.recv(1 << 16):  # jobs go on in their threads
         pass
     os._exit(0)
 
 
-def _give_up(board: Board, error: BaseException) -> None:
+def _engage(setup: Setup, rank: int, line: socket.socket) -> tuple[Schedule, Board, Answering]:
+    """What an assistant works with; raises OSError if there is no room for it."""
+    assert setup.emulation is not None
+    directory, number = Path(setup.emulation.directory), -1 - rank
+    schedule = Schedule.load(directory / SCHEDULE)
+    ranks = schedule.touching.sandbox
+    board = Board(directory / BOARD, len(ranks), len(schedule.touching.op))
+    payloads = Path(setup.payloads)
+    library = Library(payloads, payloads / OVERFLOW, Path(setup.scratch))  # of other hosts, too
+    answering: Answering = OnHost.of(
+        schedule, ranks[number], directory / FIFOS, library, setup.emulation.pool // len(ranks),
+        board.pool[number], functools.partial(_give_up, board, line, rank),
+    )  # fmt: skip
+    if setup.device == "cuda":
+        answering = Both(answering, OnDevice.of(schedule, ranks[number], directory, Path(setup.payloads), board))
+    return schedule, board, answering
+
+
+def _give_up(board: Board, line: socket.socket, rank: int, error: BaseException) -> None:
     """A job failed: without it the sandbox would wait for ever, so this process ends, and with it the run.
 
     Where it failed because a sandbox rank has gone or does something else, those who know say so better, in a moment;
@@ -71,4 +102,13 @@ def _give_up(board: Board, error: BaseException) -> None:
         return
     if isinstance(error, Aborted | PeerLost | Mismatch):
         time.sleep(GRACE_S)
+    else:
+        _tell(line, rank, error)
     os._exit(1)
+
+
+def _tell(line: socket.socket, rank: int, error: BaseException) -> None:
+    """Say why there is no assistant; most likely there is no room for it."""
+    reason = str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+    with contextlib.suppress(OSError):  # the worker has gone
+        line.sendall(pack(Broke(rank=rank, reason=reason)))

@@ -44,9 +44,14 @@ def message_bytes(step: PostStep, most: int) -> int:
     return most if step.result is None else step.result.nbytes
 
 
+def named(row: int) -> str:
+    """The engine's name for a group, by its row in the graph."""
+    return f"group{row}"
+
+
 def group_name(schedule: Schedule, op: int) -> str:
     """The engine's name for the group of a touching collective."""
-    return f"group{schedule.ops.group[op]}"
+    return named(int(schedule.ops.group[op]))
 
 
 def pipe_name(schedule: Schedule, op: int) -> str:

@@ -12,6 +12,7 @@ from prism.core.calls import Call
 from prism.core.graph import OpKind
 from prism.core.record import PostStep
 from prism.gpu.emulation.buffers import Buffer, in_place
+from prism.gpu.emulation.clock import now
 from prism.gpu.emulation.engine_calls import engine_op, group_name, message_bytes, pipe_name, result_bytes
 from prism.gpu.emulation.executor import Executors
 from prism.gpu.pruned import Member, Pipe
@@ -52,13 +53,13 @@ class Participant:
 
     def begin(self) -> None:
         """Say that the program is about to start, and return when all sandbox ranks are."""
-        self._board.started[self._place] = time.monotonic_ns()
+        self._board.started[self._place] = now()
         while not self._board.origin:
             time.sleep(START_POLL_S)
 
     def end(self) -> None:
         """Say that the program has ended."""
-        self._board.ended[self._place] = time.monotonic_ns()
+        self._board.ended[self._place] = now()
 
     def all_ended(self) -> bool:
         """Whether the programs of all sandbox ranks have: nobody needs what is still under way here."""
@@ -68,18 +69,32 @@ class Participant:
         """Whether the program of a sandbox rank has ended, so that it may be gone."""
         return bool(self._board.ended.any())
 
-    def post(self, call: Call, inputs: Buffer, outputs: list[torch.Tensor], arrived: Arrived) -> None:
-        """Take part in the next operation of the rank's lane; returns at once.
+    def take(self, call: Call) -> tuple[int, PostStep] | None:
+        """The next operation of the rank's lane, and its step in the record; None if it is not to be carried out.
 
-        A post that is not the one in the graph is not carried out: the coordinator, which compares them, ends the run.
+        That is one that never completed when it was captured, and a post that is not the one in the graph: the
+        coordinator, which compares them, ends the run.
         """
         index, self._posts = self._posts, self._posts + 1
         if index >= len(self._part.ops) or not _alike(self._part.steps[index].call, call):
+            return None
+        return None if self._part.ops[index] < 0 else (self._part.ops[index], self._part.steps[index])
+
+    def show(self, op: int) -> None:
+        """Let all see that the rank has posted an operation."""
+        self._board.posted[self._place, op] = now()
+
+    def over(self, op: int) -> bool:
+        """Whether an engine has said what it has moved for the rank in an operation."""
+        return bool(self._board.moved[self._place, op].any())
+
+    def post(self, call: Call, inputs: Buffer, outputs: list[torch.Tensor], arrived: Arrived) -> None:
+        """Take part in the next operation of the rank's lane; returns at once."""
+        taken = self.take(call)
+        if taken is None:
             return
-        op, step = self._part.ops[index], self._part.steps[index]
-        if op < 0:  # it never completed when it was captured
-            return
-        self._board.posted[self._place, op] = time.monotonic_ns()
+        op, step = taken
+        self.show(op)
         if call.kind is OpKind.SEND_RECV:
             self._message(op, step, inputs, outputs, arrived)
         else:

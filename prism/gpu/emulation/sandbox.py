@@ -16,13 +16,14 @@ from typing import Any
 import torch
 
 from prism.core.calls import Call, Ref
-from prism.core.events import Broke, Completed, Marked, Noticed, Posted
+from prism.core.events import Broke, Completed, Event, Marked, Noticed, Posted
 from prism.core.record import PostStep
 from prism.core.stage.warnings import ATTACH
 from prism.gpu.birth import Birth
 from prism.gpu.callsite import callsite
 from prism.gpu.emulation.attach import offer_debugger
 from prism.gpu.emulation.buffers import Buffer, staged
+from prism.gpu.emulation.clock import set_ahead
 from prism.gpu.emulation.participant import START_POLL_S, Participant
 from prism.gpu.link import Link
 from prism.gpu.pending import Pending
@@ -47,15 +48,22 @@ class _Came:
 def sandbox_link(birth: Birth, line: socket.socket) -> SandboxLink:
     """The link of a sandbox rank, and its part in the emulation."""
     setup = birth.setup
-    assert setup.emulation is not None
     link = SandboxLink(birth.rank, line, Path(setup.scratch), Path(setup.payloads), birth.stage, True, setup.kept)
-    directory = Path(setup.emulation.directory)
-    schedule = Schedule.load(directory / SCHEDULE)
-    ranks = len(schedule.touching.sandbox)
-    board = Board(directory / BOARD, ranks, len(schedule.touching.op))
-    link.participant = Participant(birth.rank, directory / FIFOS, schedule, board, setup.emulation.recorded, link.fail)
-    link.attach, link.recorded = setup.emulation.attach, setup.emulation.recorded
+    take_part(link, birth)
     return link
+
+
+def take_part(link: SandboxLink, birth: Birth) -> Schedule:
+    """Give a link its part in the emulation; returns the schedule of that."""
+    emulation = birth.setup.emulation
+    assert emulation is not None
+    directory = Path(emulation.directory)
+    set_ahead(emulation.clock)
+    schedule = Schedule.load(directory / SCHEDULE)
+    board = Board(directory / BOARD, len(schedule.touching.sandbox), len(schedule.touching.op))
+    link.participant = Participant(birth.rank, directory / FIFOS, schedule, board, emulation.recorded, link.fail)
+    link.attach, link.recorded = emulation.attach, emulation.recorded
+    return schedule
 
 
 class SandboxLink(Link):
@@ -105,7 +113,7 @@ class SandboxLink(Link):
             told = Posted(
                 rank=self.rank, group=group, handle=handle, call=call, site=site, compute=compute, batch=batch
             )
-            self._line.sendall(pack(told))
+            self._send(pack(told))
         self._completer.hand_over()
         return handle
 
@@ -148,5 +156,5 @@ class SandboxLink(Link):
         else:
             self._completer.put(_Came(handle, result, step.blocks, step.source))
 
-    def _tell_done(self, handle: int) -> None:
-        self.tell(Completed(rank=self.rank, handle=handle))
+    def _done(self, handle: int) -> Event:
+        return Completed(rank=self.rank, handle=handle)

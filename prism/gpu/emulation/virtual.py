@@ -12,6 +12,7 @@ import numpy as np
 from prism.core.calls import Call, Ref
 from prism.core.graph import Int64, OpKind
 from prism.core.record import PostStep
+from prism.gpu.emulation.clock import now
 from prism.gpu.emulation.engine_calls import PAIRWISE, engine_op, group_name, message_bytes, pipe_name
 from prism.gpu.emulation.executor import Job
 from prism.gpu.emulation.prefetch import Pool
@@ -49,12 +50,13 @@ class VirtualRanks:
 
     @property
     def ops(self) -> list[int]:
-        """The touching ops in which they answer, in the order in which replay starts them."""
-        return sorted(op for op in self._steps[self._rank] if op >= 0 and self._answers(op))
+        """The touching ops in which they answer on the host, in the order in which replay starts them."""
+        posted = (op for op in self._steps[self._rank] if op >= 0 and not self._group(op).on_device)
+        return sorted(op for op in posted if self._answers(op))
 
     def needs(self) -> dict[Need, Ref]:
         """The payloads of those ops, in their order."""
-        return {need: ref for op in self.ops for need, ref in self._payloads(op).items()}
+        return {need: ref for op in self.ops for need, ref in self.payloads(op).items()}
 
     def job(self, op: int, posts: Int64, pool: Pool[Need]) -> tuple[str, Job]:
         """What to do in a touching op, and what it must not run beside; `posts`: when each virtual member posts, ns."""
@@ -66,7 +68,7 @@ class VirtualRanks:
             name, job = self._tree(op, posts)
         else:
             name, job = self._arc(op, posts)
-        needs = self._payloads(op)
+        needs = self.payloads(op)
 
         def run() -> None:
             job({need.part: pool.take(need).address for need in needs})
@@ -79,11 +81,8 @@ class VirtualRanks:
 
     def _arc(self, op: int, posts: Int64) -> tuple[str, Callable[[dict[str, int]], None]]:
         place, group = self._place(op), self._group(op)
-        before = self._before(op)
-        after, name = group.sandbox[before], f"{group_name(self._schedule, op)}-arc{place}"
-        lengths = self._arcs(op)
-        first = int(lengths[:before].sum())
-        pace = self._pace(op, posts[first : first + lengths[before]])
+        after, of_arc = self.arc(op, posts)
+        name, pace = f"{group_name(self._schedule, op)}-arc{place}", self._pace(op, of_arc)
         work = engine_op(self._call(op), group.size, group.sandbox[place])
 
         def run(given: dict[str, int]) -> None:
@@ -96,7 +95,7 @@ class VirtualRanks:
     def _tree(self, op: int, posts: Int64) -> tuple[str, Callable[[dict[str, int]], None]]:
         place, group = self._place(op), self._group(op)
         name, rank = f"{group_name(self._schedule, op)}-branches{place}", group.sandbox[place]
-        pace, work = self._pace(op, self._of_all(op, posts)), engine_op(self._call(op), group.size, rank, tree=True)
+        pace, work = self._pace(op, self.of_all(op, posts)), engine_op(self._call(op), group.size, rank, tree=True)
 
         def run(given: dict[str, int]) -> None:
             if name not in self._branches:
@@ -108,7 +107,7 @@ class VirtualRanks:
     def _pairs(self, op: int, posts: Int64) -> tuple[str, Callable[[dict[str, int]], None]]:
         place, group = self._place(op), self._group(op)
         name, rank = f"{group_name(self._schedule, op)}-peers{place}", group.sandbox[place]
-        pace, work = self._pace(op, self._of_all(op, posts)), engine_op(self._call(op), group.size, rank)
+        pace, work = self._pace(op, self.of_all(op, posts)), engine_op(self._call(op), group.size, rank)
 
         def run(given: dict[str, int]) -> None:
             if name not in self._peers:
@@ -127,7 +126,7 @@ class VirtualRanks:
                 self._pipes[name] = Pipe(self._fifos, name)
             pipe = self._pipes[name]
             if self._call(op).sends:
-                time.sleep(max(0.0, (post - time.monotonic_ns()) / 1e9))
+                time.sleep(max(0.0, (post - now()) / 1e9))
                 pipe.recv(0, size)
             else:
                 pipe.send(given.get("result", 0), size, post, cost)
@@ -135,6 +134,20 @@ class VirtualRanks:
         return name, run
 
     # -- lookups -----------------------------------------------------------------------------------------------------
+
+    def member(self, op: int) -> int:
+        """The rank in its group that the sandbox rank has in a collective."""
+        return self._group(op).sandbox[self._place(op)]
+
+    def arc(self, op: int, posts: Int64) -> tuple[int, Int64]:
+        """The sandbox member before the arc that ends at the sandbox rank, and when the arc's members post."""
+        place, lengths = self._before(op), self._arcs(op)
+        first = int(lengths[:place].sum())
+        return self.before(op), posts[first : first + int(lengths[place])]
+
+    def before(self, op: int) -> int:
+        """The sandbox member that comes before the sandbox rank in the ring of a collective; it may be itself."""
+        return self._group(op).sandbox[self._before(op)]
 
     def _answers(self, op: int) -> bool:
         """Whether virtual ranks have something to do for the sandbox rank in this op."""
@@ -145,7 +158,8 @@ class VirtualRanks:
             return bool(self._kept_branches(op))
         return bool(self._arcs(op)[self._before(op)])
 
-    def _payloads(self, op: int) -> dict[Need, Ref]:
+    def payloads(self, op: int) -> dict[Need, Ref]:
+        """What they put in."""
         contribution, step = self._schedule.plain.contribution, self._steps[self._rank][op]
         if contribution == "replicas":
             return {}
@@ -220,7 +234,7 @@ class VirtualRanks:
         """The place of the sandbox member that comes before it in the ring."""
         return (self._place(op) - 1) % len(self._arcs(op))
 
-    def _of_all(self, op: int, posts: Int64) -> Int64:
+    def of_all(self, op: int, posts: Int64) -> Int64:
         """The posts of all members of the op's group; 0 of sandbox members."""
         of_all = np.zeros(self._group(op).size, np.int64)
         of_all[self._schedule.touching.virtual(op)] = posts

@@ -6,36 +6,24 @@ there is at most one of each channel under way, and what is under way in one cha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import numpy as np
 
 from prism.core.emulation.summary import Clock
-from prism.gpu.emulation.executor import Executors
-from prism.gpu.emulation.prefetch import Pool
-from prism.gpu.emulation.virtual import Need, VirtualRanks
+from prism.gpu.emulation.answering import Answering
 from prism.net.board import Board
 from prism.net.schedule import Schedule
 
 
 class Walk:
-    """How far the emulation has come, as seen by one assistant; `failed` hears what its engine raises."""
+    """How far the emulation has come, as seen by one assistant; `answering` plays the virtual ranks."""
 
-    def __init__(
-        self,
-        schedule: Schedule,
-        board: Board,
-        virtual: VirtualRanks,
-        pool: Pool[Need],
-        failed: Callable[[BaseException], None] = lambda error: None,
-    ) -> None:
+    def __init__(self, schedule: Schedule, board: Board, answering: Answering) -> None:
         touching = schedule.touching
         self._clock = Clock(touching, schedule.summary, schedule.costs)
         self._board = board
-        self._virtual = virtual
-        self._pool = pool
-        self._executors = Executors(failed)
-        self._answers = frozenset(virtual.ops)
+        self._answering = answering
         count = len(touching.op)
         self._left = count
         self._first = touching.prev < 0  # of those that have not begun: whether the one before has ended
@@ -57,7 +45,8 @@ class Walk:
             self._open = [op for op in self._open if op not in ended]
             for op in ended:
                 self._end(op)
-        return self._left > 0
+        put_off = self._answering.turn()
+        return self._left > 0 or put_off
 
     def _posted(self) -> frozenset[int]:
         """Those under way that all their sandbox members have posted."""
@@ -80,6 +69,5 @@ class Walk:
     def _begin(self, ops: Iterable[int]) -> None:
         for op in ops:
             self._open.append(op)
-            if op in self._answers:
-                posts = self._clock.posts(op) + self._board.origin
-                self._executors.submit(*self._virtual.job(op, posts, self._pool))
+            if op in self._answering.ops:
+                self._answering.begin(op, self._clock.posts(op) + self._board.origin)

@@ -123,6 +123,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "pruned_turn_bridge": (c_int32, [c_void_p]),
     "pruned_close_bridge": (None, [c_void_p]),
     "pruned_abort": (c_int32, [c_char_p]),
+    "pruned_set_clock": (None, [c_int64]),
     "pruned_member_plan": (c_int64, [POINTER(Op), c_int32, POINTER(MemberStep)]),
     "pruned_arc_plan": (c_int64, [POINTER(Op), POINTER(Membership), POINTER(ArcStep)]),
     "pruned_branches": (c_int64, [POINTER(Membership), POINTER(Branch)]),
@@ -138,7 +139,9 @@ def _load() -> ctypes.CDLL:
         raise ImportError("prism.gpu._pruned is not built; `make ext` builds it where there is a C++20 compiler")
     loaded = ctypes.CDLL(spec.origin)
     for name, (result, arguments) in _FUNCTIONS.items():
-        function = getattr(loaded, name)
+        function = getattr(loaded, name, None)
+        if function is None:  # of an older build: whoever calls it is told
+            continue
         function.restype, function.argtypes = result, arguments
     return loaded
 

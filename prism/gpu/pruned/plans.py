@@ -55,6 +55,11 @@ def arc_plan(op: Op, sandbox: Sequence[int], after: int) -> list[ArcStep]:
     return [ArcStep(bool(r.delayed), r.adders, bool(r.total), bool(r.complete), r.owner, r.first, r.last) for r in rows]
 
 
+def sends_of_arc(op: Op, sandbox: Sequence[int], after: int) -> int:
+    """How many sends the plan of the arc after a sandbox member has."""
+    return _counted(abi.library.pruned_arc_plan(op.c(), abi.membership("", "", op.size, sandbox, after), None))
+
+
 class Branch(NamedTuple):
     """Virtual members that hang together in a tree, below the sandbox member `above` (-1: the root is among them)."""
 

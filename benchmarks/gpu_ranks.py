@@ -1,0 +1,61 @@
+"""The processes of one real run on GPUs: a rank each, on a GPU of its own, or sharing one where there are fewer."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+APART = {"NCCL_IB_DISABLE": "1", "NCCL_SOCKET_IFNAME": "lo"}
+"""What lets ranks of one machine share a GPU, with a host id each; they talk by sockets then."""
+
+
+class Failed(Exception):
+    """A run that ended badly, or not in time."""
+
+
+def environments(ranks: int, gpus: int, preloaded: Path | None = None) -> list[dict[str, str]]:
+    """Of each rank what torchrun gives it; `preloaded`: a library; with fewer `gpus` than ranks they share them."""
+    others = os.environ.get("LD_PRELOAD", "")
+    common = {
+        **os.environ, **({"LD_PRELOAD": f"{preloaded} {others}".strip()} if preloaded else {}),
+        "WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port()), "NCCL_NVLS_ENABLE": "0", "OMP_NUM_THREADS": "1",
+    }  # fmt: skip
+    shared = ranks > max(gpus, 1)
+    return [
+        {**common, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+        | ({**APART, "NCCL_HOSTID": f"host-{rank}"} if shared else {})
+        for rank in range(ranks)
+    ]
+
+
+def free_port() -> int:
+    """One that nobody listens at."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def printed(program: Sequence[Any], places: Sequence[dict[str, str]], limit: float) -> list[str]:
+    """What each rank of a Python program prints; raises Failed if one fails, or takes more than `limit` s."""
+    words = [sys.executable, *map(str, program)]
+    running = [
+        subprocess.Popen(words, env=place, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for place in places
+    ]
+    try:
+        texts = [each.communicate(timeout=limit)[0] for each in running]
+    except subprocess.TimeoutExpired:
+        raise Failed(f"{Path(words[1]).name}: took more than {limit:.0f} s") from None
+    finally:
+        for each in running:
+            each.kill()
+    for each, text in zip(running, texts, strict=True):
+        if each.returncode:
+            raise Failed(f"{Path(words[1]).name}: exit {each.returncode}: {text[-1500:]}")
+    return texts

@@ -1,0 +1,146 @@
+"""The communicator of a group whose operations torch's own NCCL group carries out: what is posted is told, no more."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from prism.core.calls import Call
+from prism.core.graph import OpKind
+from prism.gpu.arguments import Tensors
+from prism.gpu.communicator import Communicator
+from prism.gpu.emulation.device.link import DeviceLink, Fate
+from prism.gpu.emulation.device.told import Told
+from prism.gpu.work import Operation, Wrap
+
+IN_LINE = (
+    "allreduce", "allreduce_coalesced", "reduce", "broadcast", "allgather", "all_gather_single",
+    "all_gather_single_coalesced", "allgather_coalesced", "gather", "scatter", "reduce_scatter",
+    "reduce_scatter_single", "reduce_scatter_single_coalesced", "all_to_all_single", "alltoall", "barrier",
+)  # fmt: skip
+"""What NCCL's group puts into the program's own stream, if it is not asked for a work object to wait for."""
+
+
+class DeviceCommunicator(Communicator):
+    """One group. The C++ backend hands each call on to the `carrier` once it has been told here."""
+
+    _link: DeviceLink
+
+    def __init__(self, link: DeviceLink, name: str, ranks: Sequence[int], rank: int, backend: str, wrap: Wrap) -> None:
+        super().__init__(link, name, ranks, rank, backend, wrap)
+        self._together: Told | None = None  # what is posted as one batch
+        self._number = 0  # of that batch
+        self._virtual = self.carried and link.engine.group(name, ranks).virtual
+
+    @property
+    def carried(self) -> bool:
+        """Whether NCCL carries out what is posted here; else it is as on a CPU."""
+        return self.backend == "nccl"
+
+    @property
+    def batching(self) -> bool:
+        """Whether what is posted now is part of a batch."""
+        return self._together is not None
+
+    def carrier(self, options: Any = None, timeout: timedelta | None = None) -> Any:
+        """A new NCCL group of the same members."""
+        return self._link.carriers.make(self.name, self.ranks, options, timeout)
+
+    def start_coalescing(self) -> None:
+        """What is posted from here on is one batch."""
+        if not self.carried:
+            super().start_coalescing()
+            return
+        self._together, self._number = Told(self._link), self._link.next_batch()
+
+    def end_coalescing(self) -> Any:
+        """All that was posted since."""
+        if not self.carried:
+            return super().end_coalescing()
+        together, self._together, self._number = self._together, None, 0
+        assert together is not None, "torch ends only batches that it has begun"
+        return together
+
+    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Any:
+        self._one_each(tensors)
+        return super().allreduce_coalesced(tensors, opts)
+
+    def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Any:
+        self._one_each(inputs)
+        return super().all_gather_single_coalesced(outputs, inputs, opts)
+
+    def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Any:
+        self._one_each(outputs)
+        return super().reduce_scatter_single_coalesced(outputs, inputs, opts)
+
+    def _posted(self, call: Call, inputs: Tensors, outputs: Tensors, compute: int) -> Any:
+        if not self.carried:
+            return super()._posted(call, inputs, outputs, compute)
+        self._refuse_host(inputs, outputs)
+        self._watch_threads()
+        operation = Operation(self._link, outputs)
+        operation.handle, fate = self._link.post_on_device(self.name, call, compute, self._number, operation)
+        self.posted += 1
+        if self._together is not None:
+            self._together.handles.append(operation.handle)
+        if fate is Fate.CARRIED:
+            return Told(self._link, operation.handle)
+        work = self._wrap(operation)
+        if fate is Fate.EMPTY:
+            keep_own(call, self.rank, inputs, outputs)
+            operation.deliver(None)
+        self._link.resume()
+        return work
+
+    def _scaled(self, tensors: Tensors, opts: Any) -> Tensors:
+        """As they are: NCCL multiplies them on their way."""
+        return tensors if self.carried else super()._scaled(tensors, opts)
+
+    def _one_each(self, tensors: Tensors) -> None:
+        """Raise for several tensors in one call: the record does not say which calls of NCCL they come to."""
+        if self._virtual and len(tensors) > 1:
+            raise NotImplementedError(
+                f"a coalesced collective of several tensors, on group {self.name}, is not emulated on a GPU yet; "
+                "emulate it on a CPU, or call it once for each tensor"
+            )
+
+    def _refuse_host(self, *given: Tensors) -> None:
+        """Raise for tensors of the host, with what to do about them."""
+        for tensor in (one for tensors in given for one in tensors):
+            if not self._link.driver.holds(tensor):
+                raise ValueError(
+                    f"Tensors must be CUDA and dense: one of the host on group {self.name}, which is emulated on a "
+                    "GPU; give tensors of the host a group of their own, of backend gloo"
+                )
+
+
+def _noting(name: str) -> Callable[..., Any]:
+    """The method of this name, which says of a collective in line that the program waits for it then and there."""
+    plain = getattr(DeviceCommunicator, name)
+
+    @functools.wraps(plain)
+    def post(self: DeviceCommunicator, *given: Any) -> Any:
+        told = plain(self, *given)
+        if isinstance(told, Told):
+            told.at_once = not given[-1].asyncOp and not self.batching
+        return told
+
+    return post
+
+
+for _name in IN_LINE:
+    setattr(DeviceCommunicator, _name, _noting(_name))
+
+
+def keep_own(call: Call, member: int, inputs: Tensors, outputs: Tensors) -> None:
+    """What is left of an operation in which no member gets anything from another: a member's block for itself."""
+    if call.kind is not OpKind.ALL_TO_ALL or not call.send[member]:
+        return
+    if len(inputs) > 1:
+        outputs[member].copy_(inputs[member])
+        return
+    (given,), (got,) = inputs, outputs
+    own = given.reshape(-1)[sum(call.send[:member]) :][: call.send[member]]
+    got.view(-1)[sum(call.recv[:member]) :][: call.recv[member]].copy_(own)

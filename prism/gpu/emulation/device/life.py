@@ -1,0 +1,19 @@
+"""What the process of a sandbox rank on a GPU does before its program."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from prism.gpu.cuda import nvml
+from prism.gpu.cuda.meter import CudaMeter
+from prism.gpu.emulation.device.nccl import prepare_environment
+from prism.gpu.link import Link
+from prism.net.messages import Setup
+
+
+def prepare(setup: Setup, link: Link) -> CudaMeter:
+    """Make ready; returns the meter. A snapshot of memory goes beside the logs, if there is one."""
+    assert setup.emulation is not None
+    prepare_environment(link.rank, shared=len(nvml.visible(os.environ)) < len(setup.emulation.sandbox))
+    return CudaMeter(Path(setup.logs) / f"{link.rank}.emulate.memory.pickle")

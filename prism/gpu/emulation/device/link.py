@@ -1,0 +1,134 @@
+"""The line of a sandbox rank on a GPU: torch's own NCCL group carries out its operations, over the engine there.
+
+Tensors of the host, in groups of backend gloo, are carried out as on a CPU.
+"""
+
+from __future__ import annotations
+
+import enum
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from prism.core.calls import Call
+from prism.core.events import Broke, Completed, Posted, Timed
+from prism.gpu.birth import Birth
+from prism.gpu.cuda.driver import Driver
+from prism.gpu.cuda.two_threads import TwoThreads
+from prism.gpu.emulation.device import abi
+from prism.gpu.emulation.device.engine import Engine
+from prism.gpu.emulation.device.mark_times import MarkTimes
+from prism.gpu.emulation.device.nccl import Carriers
+from prism.gpu.emulation.participant import START_POLL_S
+from prism.gpu.emulation.sandbox import SandboxLink, take_part
+from prism.gpu.pending import Pending
+from prism.gpu.pruned import GRACE_S
+from prism.net.frames import pack
+
+LOOK_S = 0.05
+"""How often it is asked what the engine has done and how it is: a thread beside the program disturbs it."""
+
+
+class Fate(enum.Enum):
+    """What becomes of an operation: NCCL carries it out, nothing is moved in it, or it never ends."""
+
+    CARRIED = enum.auto()
+    EMPTY = enum.auto()
+    LEFT = enum.auto()
+
+
+class DeviceLink(TwoThreads, SandboxLink):
+    """A SandboxLink; `engine` and `carriers` are those of the rank's device."""
+
+    face_on_gpu = "prism.gpu.emulation.device.face"
+    engine: Engine
+    carriers: Carriers
+
+    def __init__(self, *arguments: Any, driver: Driver | None = None) -> None:
+        self.driver = driver or Driver()
+        self._marks = MarkTimes(self.driver)
+        self._open: dict[int, int] = {}  # handle -> touching operation, of those that the device has not ended
+        super().__init__(*arguments)
+
+    def begin(self) -> None:
+        """Start together with the other sandbox ranks."""
+        threading.Thread(target=self._look, name="prism-device", daemon=True).start()
+        super().begin()
+
+    def post_on_device(self, group: str, call: Call, compute: int, batch: int, pending: Pending) -> tuple[int, Fate]:
+        """Tell of an operation of the device; returns its handle, and what is to become of it.
+
+        One that is left alone never ends, as `pending` does not.
+        """
+        site = self._site()
+        with self._sending:
+            self._handles += 1
+            handle = self._handles
+            taken = self.participant.take(call)
+            told = Posted(
+                rank=self.rank, group=group, handle=handle, call=call, site=site, compute=compute, batch=batch
+            )
+            self._line.sendall(pack(told))
+        if taken is None:
+            self._pending[handle] = pending
+            return handle, Fate.LEFT
+        entries = self.engine.plan.entries.get(taken[0])
+        if entries:
+            self._open[handle] = taken[0]
+        else:  # else the device shows it, when it comes to it
+            self.participant.show(taken[0])
+            self.tell(Completed(rank=self.rank, handle=handle))
+        return handle, Fate.CARRIED if entries is None or entries else Fate.EMPTY
+
+    def mark(self) -> None:
+        """An iteration ends here, for the device as soon as it comes to it."""
+        self._marks.mark()
+        super().mark()
+
+    def conclude(self) -> None:
+        """The program is over: tell when the device was at the marks."""
+        if walls := self._marks.walls():
+            self.tell(Timed(rank=self.rank, first=0, durations=(), walls=walls))
+        super().conclude()
+
+    def until_leave(self) -> None:
+        """Return when the rank may exit: kernels that others wait for end with it."""
+        super().until_leave()
+        while self._open and not self.participant.all_ended():
+            time.sleep(START_POLL_S)
+
+    # -- beside the program ------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        while (report := self.engine.state()) is None:
+            for handle, op in list(self._open.items()):
+                if self.participant.over(op):
+                    self.tell(Completed(rank=self.rank, handle=handle))
+                    del self._open[handle]
+            time.sleep(LOOK_S)
+        self._failed(report)
+
+    def _failed(self, report: abi.Report) -> None:
+        """The engine cannot go on; those who know why say so better, in a moment."""
+        if report.kind in (abi.ABORTED, abi.LOST) and self.participant.any_ended():
+            return
+        if report.kind != abi.FAILED:
+            time.sleep(GRACE_S)
+        where = f" (group {report.group.decode()}, its operation {report.number})" if report.group else ""
+        self.tell(Broke(rank=self.rank, reason=f"the engine on the device: {report.text.decode()}{where}"))
+
+
+def device_link(birth: Birth, line: socket.socket) -> DeviceLink:
+    """The link of a sandbox rank on a GPU, and its part in the emulation."""
+    setup = birth.setup
+    assert setup.emulation is not None
+    link = DeviceLink(birth.rank, line, Path(setup.scratch), Path(setup.payloads), birth.stage, True, setup.kept)
+    directory = Path(setup.emulation.directory)
+    schedule = take_part(link, birth)
+    emulation, payloads = setup.emulation, Path(setup.payloads)
+    pool = emulation.pool // len(schedule.touching.sandbox)
+    link.engine = Engine(schedule, birth.rank, directory, payloads, pool, link.driver.index, emulation.arc_device)
+    link.carriers = Carriers(link.engine, directory)
+    return link

@@ -1,0 +1,104 @@
+"""Emulation on a GPU without one: the whole way of a sandbox rank, with a stand-in for NCCL and the engine there."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from prism import coordinator, emulation
+from prism.errors import ProgramError
+from prism.net.messages import Setup
+from prism.result import Result
+from prism.scenario import Calibrate, Emulate
+from tests.running import references, scenario
+from tests.test_emulation import moved_in_a_full_ring
+
+JOBS = Path(__file__).with_name("jobs")
+PROGRAMS = Path(__file__).with_name("programs")
+STAGES = ("capture", "calibrate", "replay", "emulate")
+
+pytestmark = pytest.mark.usefixtures("on_device")
+
+
+@pytest.fixture
+def on_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An emulation takes the way of a GPU, after a capture that took that of a CPU."""
+    plain = coordinator.emulation_setup
+
+    def setup(*arguments: Any) -> Setup:
+        made = plain(*arguments)
+        program = msgspec.structs.replace(made.program, preload=("tests.gpu.fake_device",))
+        return msgspec.structs.replace(made, device="cuda", program=program)
+
+    monkeypatch.setattr(coordinator, "emulation_setup", setup)
+    monkeypatch.setattr(emulation, "device_kind", lambda _: "cuda")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+
+
+class Emulated:
+    """A program under all stages; `logs` are what each sandbox rank said when captured and when emulated."""
+
+    def __init__(self, script: Path, args: tuple[str, ...], world: int, out: Path, **emulate: Any) -> None:
+        given = scenario(
+            script, args, world, semantics="nccl", stages=STAGES, calibrate=Calibrate(warmup=1),
+            emulate=Emulate(**emulate),
+        )  # fmt: skip
+        self.result: Result | None = None
+        self.error = ""
+        asyncio.run(self._run(coordinator.Coordinator(given, out)))
+        names = [(f"{rank}.log", f"{rank}.emulate.log") for rank in given.emulate.sandbox]
+        self.logs = [tuple((out / "ranks" / one).read_text() for one in both) for both in names]
+
+    async def _run(self, given: coordinator.Coordinator) -> None:
+        async with given as run:
+            self.graph = await run.calibrate(await run.capture())
+            run.replay(self.graph)
+            try:
+                self.result = await run.emulate(self.graph)
+            except ProgramError:
+                self.result = run.result
+
+
+@pytest.mark.parametrize(("job", "world", "sandbox"), [("ddp", 2, (0,)), ("moe", 4, (1, 2))])
+def test_exact_contributions_give_the_captures_bits(
+    job: str, world: int, sandbox: tuple[int, ...], tmp_path: Path
+) -> None:
+    run = Emulated(JOBS / f"job_{job}.py", ("3",), world, tmp_path / "out", sandbox=sandbox, contribution="exact")
+    assert run.result is not None
+    assert run.result.diagnosis is None
+    for captured, emulated in run.logs:
+        assert [one["loss"] for one in references([captured])] == [one["loss"] for one in references([emulated])]
+    assert run.result.emulation is not None
+    assert [rank.rank for rank in run.result.emulation.ranks] == list(sandbox)
+    assert all(len(rank.iteration_ns) == 2 for rank in run.result.emulation.ranks)
+
+
+@pytest.mark.parametrize("sandbox", [(1,), (0, 2)])
+def test_every_operation_gives_what_it_gave_when_it_was_captured(sandbox: tuple[int, ...], tmp_path: Path) -> None:
+    run = Emulated(PROGRAMS / "device_collectives.py", (), 4, tmp_path / "out", sandbox=sandbox, contribution="exact")
+    assert run.result is not None
+    assert run.result.diagnosis is None, run.result.diagnosis
+    for captured, emulated in run.logs:
+        assert emulated == captured != ""
+
+
+def test_sandbox_ranks_move_what_they_would_among_real_ranks(tmp_path: Path) -> None:
+    run = Emulated(PROGRAMS / "symmetric.py", (), 6, tmp_path / "out", sandbox=(0, 2, 5))
+    assert run.result is not None
+    assert run.result.emulation is not None
+    for rank in run.result.emulation.ranks:
+        assert (rank.steps, rank.sent_bytes) == moved_in_a_full_ring(run, rank.rank)  # type: ignore[arg-type]
+        assert rank.received_bytes == rank.sent_bytes
+
+
+def test_a_program_that_does_something_else_is_told_with_both_sides(tmp_path: Path) -> None:
+    other = str(PROGRAMS / "gathers_instead.py")
+    run = Emulated(PROGRAMS / "averages.py", ("3",), 4, tmp_path / "out", sandbox=(2,), program=other)
+    assert run.result is not None
+    assert run.result.diagnosis is not None
+    assert run.result.diagnosis.kind == "diverged"
+    assert "now all_gather of" in run.result.diagnosis.summary

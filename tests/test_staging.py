@@ -1,0 +1,45 @@
+"""What ranks of a stage on a GPU are given: the library that they preload, and what they take from the record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from prism import kinds, staging
+from prism.folder import Folder
+from prism.scenario import Capture, Devices, Program, Scenario
+from tests.running import scenario
+
+PROGRAM = Path(__file__).with_name("programs") / "averages.py"
+
+
+@pytest.fixture(autouse=True)
+def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kinds, "gpus", lambda: 1)
+    monkeypatch.setattr(staging.residency_abi, "library_path", lambda: Path("/paging.so"))
+    monkeypatch.setattr(staging.built, "library_path", lambda: Path("/device.so"))
+    monkeypatch.delenv("LD_PRELOAD", raising=False)
+
+
+def on_gpu(**blocks: object) -> Scenario:
+    return scenario(PROGRAM, devices=Devices(kind="cuda"), **blocks)
+
+
+def test_captured_ranks_can_be_paged_and_sandbox_ranks_have_the_engine(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    given = on_gpu(program=Program(script=str(PROGRAM), env={"LD_PRELOAD": "own.so"}))
+    assert staging.stage_setup(given, folder, "capture", 0).program.env == {"LD_PRELOAD": "/paging.so:own.so"}
+    emulated = staging.emulation_setup(given, folder, tmp_path, recorded=False, attach=False)
+    assert emulated.program.env == {"LD_PRELOAD": "/device.so:own.so"}
+
+
+@pytest.mark.parametrize(("payloads", "taken"), [("all", "control"), ("control", "control"), ("none", "none")])
+def test_a_gpu_that_is_timed_gets_no_large_results(payloads: str, taken: str, tmp_path: Path) -> None:
+    given = on_gpu(capture=Capture(payloads=payloads))  # type: ignore[arg-type]
+    kept = {stage: staging.stage_setup(given, Folder(tmp_path), stage, 0).kept for stage in ("capture", "calibrate")}
+    assert (kept["capture"].payloads, kept["calibrate"].payloads) == (payloads, taken)
+
+
+def test_on_a_cpu_all_that_is_kept_is_taken(tmp_path: Path) -> None:
+    assert staging.stage_setup(scenario(PROGRAM), Folder(tmp_path), "calibrate", 0).kept.payloads == "all"
