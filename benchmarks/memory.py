@@ -10,6 +10,7 @@ sum counts. A table by mapping shows some of the ranks then.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 import shlex
@@ -99,14 +100,21 @@ def _resident(pid: int) -> int:
         return 0
 
 
-def _children(pid: int) -> list[int]:
-    try:
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
+def _children(pid: int | str) -> list[int]:
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*"):
+        with contextlib.suppress(OSError):
+            found += map(int, (task / "children").read_text().split())
+    return found
 
 
-def _fork_servers(root: int) -> Iterator[int]:
+def ranks_below(root: int | str) -> Iterator[int]:
+    """The processes of all ranks of runs that a process, or "self", has begun, on this host."""
+    for server in _fork_servers(root):
+        yield from _children(server)
+
+
+def _fork_servers(root: int | str) -> Iterator[int]:
     for child in _children(root):
         try:
             command = Path(f"/proc/{child}/cmdline").read_bytes()

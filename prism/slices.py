@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
+from prism.core.events import Clocked
 from prism.core.measuring.slice_log import VERSION, Head, Slice, decode, encode
 from prism.exhaustion import room_in
 
@@ -15,13 +16,17 @@ Durations = list[list[int]]
 
 
 class SliceLog:
-    """The log in the output folder of the slices measured for `digest`; `dropped`: bytes of a torn tail, not used."""
+    """The log in the output folder of the slices measured for `digest`.
+
+    `dropped`: bytes of a torn tail, not used. `clocks`: how the devices of ranks ran that were measured before.
+    """
 
     def __init__(self, path: Path, digest: str) -> None:
         self._path = path
         data = path.read_bytes() if path.exists() else b""
         slices, whole = decode(data, digest)
         self._known = {(one.answers, one.ranks, one.iterations): one.durations for one in slices}
+        self.clocks = {seen.rank: seen for one in slices for seen in one.clocks}
         self.dropped = len(data) - whole if whole else 0
         if whole:
             os.truncate(path, whole)
@@ -34,10 +39,16 @@ class SliceLog:
         return self._known.get((answers, tuple(ranks), iterations))
 
     def add(
-        self, answers: Literal["fast", "paced"], ranks: Sequence[int], iterations: int, durations: Durations
+        self,
+        answers: Literal["fast", "paced"],
+        ranks: Sequence[int],
+        iterations: int,
+        durations: Durations,
+        clocks: Mapping[int, Clocked],
     ) -> None:
-        """Keep what a slice has measured; raises Exhausted if there is no room for it."""
-        self._append(encode(Slice(answers, tuple(ranks), iterations, durations)))
+        """Keep what a slice has measured, and the clocks of its ranks; raises Exhausted if there is no room for it."""
+        seen = [clocks[rank] for rank in ranks if rank in clocks]
+        self._append(encode(Slice(answers, tuple(ranks), iterations, durations, seen)))
 
     def remove(self) -> None:
         """The stage is over."""

@@ -1,10 +1,11 @@
 """A training process of 6 GiB that does what it is told, a line a command, and answers each with a line of JSON.
 
-train N | out | back PATIENCE_MS | spill FILE | figures | rate GIB | end
+train N | out | back PATIENCE_MS | spill FILE | rate GIB | copies out/back GIB N | fill BYTES | empty | end
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -72,6 +73,46 @@ def rate(gib: float) -> dict[str, float]:
     return {"out": run(True, False), "back": run(False, True), "both": max(run(True, True) for _ in range(3))}
 
 
+def copies(way: str, gib: float, times: int) -> dict[str, float]:
+    """Copy so much so often, out of the device or back; when that began and ended, by a clock that processes share."""
+    host, device = buffers(int(gib * (1 << 30)))
+    torch.cuda.synchronize()
+    begin = time.monotonic()
+    for _ in range(times):
+        if way == "out":
+            host.copy_(device, non_blocking=True)
+        else:
+            device.copy_(host, non_blocking=True)
+    torch.cuda.synchronize()
+    return {"begin": begin, "end": time.monotonic(), "bytes": times * host.numel()}
+
+
+@functools.cache
+def buffers(nbytes: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Pinned memory and the device's."""
+    return (
+        torch.empty(nbytes, dtype=torch.uint8, pin_memory=True),
+        torch.empty(nbytes, dtype=torch.uint8, device="cuda"),
+    )
+
+
+class Beside:
+    """Memory of the device that others do not get."""
+
+    def __init__(self) -> None:
+        self._held: torch.Tensor | None = None
+
+    def fill(self, left: int) -> dict[str, Any]:
+        torch.cuda.synchronize()
+        self._held = torch.empty(max(0, torch.cuda.mem_get_info()[0] - left), dtype=torch.uint8, device="cuda")
+        return memory()
+
+    def empty(self) -> dict[str, Any]:
+        self._held = None
+        torch.cuda.empty_cache()
+        return memory()
+
+
 def memory() -> dict[str, Any]:
     free, total = torch.cuda.mem_get_info()
     told = {"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}
@@ -89,7 +130,13 @@ def main() -> None:
     paging = Paging(Path(preloaded)) if preloaded else None
     if paging:
         paging.open(Path(os.environ["POOL"]), int(os.environ["SLOTS"]), os.getpid())
+    beside = Beside()
     commands: dict[str, Callable[[str], Any]] = {
+        "copies": lambda words: copies(
+            *(kind(word) for kind, word in zip((str, float, int), words.split(), strict=True))
+        ),
+        "fill": lambda left: beside.fill(int(left)),
+        "empty": lambda _: beside.empty(),
         "train": lambda steps: training.train(int(steps)),
         "rate": lambda gib: rate(float(gib)),
         "memory": lambda _: memory(),

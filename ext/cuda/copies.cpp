@@ -5,20 +5,32 @@
 namespace residency {
 namespace {
 
-/// What is copied at a time. Where another process maps memory meanwhile, that waits for the copy under way: with copies
-/// of a whole chunk it took 0.6 ms a chunk, and a switch in both directions half as long again as the copies.
-constexpr std::size_t kPiece = std::size_t{4} << 20;
+/// What is opened, and unmapped, at a time; neither that nor the size of a copy makes a measurable difference.
+constexpr std::size_t kRun = std::size_t{128} << 20;
 constexpr unsigned kNonBlocking = 1;
 constexpr unsigned kNoTiming = 2;
 
 }  // namespace
 
-Copies::Copies(Image& image) : image_(image) { RESIDENCY_CHECK(cuStreamCreate(&stream_, kNonBlocking)); }
+bool Copies::Run::takes(const Segment& segment, std::size_t chunk) const {
+  return chunks.empty() ||
+         (range.meets(segment.chunk_start(chunk)) && range.bytes + segment.chunk_bytes(chunk) <= kRun);
+}
+
+void Copies::Run::add(Segment& segment, std::size_t chunk) {
+  range.start = chunks.empty() ? segment.chunk_start(chunk) : range.start;
+  range.bytes += segment.chunk_bytes(chunk);
+  chunks.push_back({&segment, chunk});
+}
+
+Copies::Copies(Image& image, int device) : image_(image), device_(device) {
+  RESIDENCY_CHECK(cuStreamCreate(&stream_, kNonBlocking));
+}
 
 Copies::~Copies() {
   driver().cuStreamSynchronize(stream_);
-  for (const Leaving& chunk : leaving_) {
-    spare_.push_back(chunk.copied);
+  for (const Run& run : leaving_) {
+    spare_.push_back(run.copied);
   }
   for (const Event event : spare_) {
     driver().cuEventDestroy(event);
@@ -26,7 +38,7 @@ Copies::~Copies() {
   driver().cuStreamDestroy(stream_);
 }
 
-/// Calls `copy` with device address, host address and size for each piece of the chunk; a piece lies in one slot.
+/// Calls `copy` with device address, host address and size for each piece of the chunk that lies in one slot.
 template <class Copy>
 void Copies::piecewise(const Segment& segment, std::size_t chunk, Copy copy) {
   std::size_t at = segment.image_offset + chunk * kChunk;
@@ -34,7 +46,7 @@ void Copies::piecewise(const Segment& segment, std::size_t chunk, Copy copy) {
   std::size_t left = segment.chunk_bytes(chunk);
   while (left > 0) {
     const std::size_t inside = at % kSlot;
-    const std::size_t size = std::min({left, kSlot - inside, kPiece});
+    const std::size_t size = std::min(left, kSlot - inside);
     copy(device, image_.slot(at / kSlot, stream_) + inside, size);
     at += size;
     device += size;
@@ -46,29 +58,44 @@ void Copies::out(Segment& segment, std::size_t chunk) {
   piecewise(segment, chunk, [&](DevicePointer device, std::byte* host, std::size_t size) {
     RESIDENCY_CHECK(cuMemcpyDtoHAsync(host, device, size, stream_));
   });
-  const Event copied = event();
-  leaving_.push_back({&segment, chunk, copied});
-  RESIDENCY_CHECK(cuEventRecord(copied, stream_));
+  if (leaving_.empty() || !leaving_.back().takes(segment, chunk)) {
+    leaving_.emplace_back().copied = event();
+  }
+  leaving_.back().add(segment, chunk);
+  RESIDENCY_CHECK(cuEventRecord(leaving_.back().copied, stream_));
 }
 
 void Copies::unmap_finished(bool wait) {
   while (!leaving_.empty()) {
-    const Leaving next = leaving_.front();
-    const Result state = wait ? driver().cuEventSynchronize(next.copied) : driver().cuEventQuery(next.copied);
+    const Run& run = leaving_.front();
+    const Result state = wait ? driver().cuEventSynchronize(run.copied) : driver().cuEventQuery(run.copied);
     if (state == kNotReady) {
       return;
     }
     check(state, "a copy to the host pool");
+    unmap(run.range);
+    for (const Chunk& chunk : run.chunks) {
+      chunk.segment->release(chunk.index);
+    }
+    spare_.push_back(run.copied);
     leaving_.pop_front();
-    spare_.push_back(next.copied);
-    next.segment->unmap(next.chunk);
   }
 }
 
-void Copies::in(Segment& segment, std::size_t chunk) {
-  piecewise(segment, chunk, [&](DevicePointer device, const std::byte* host, std::size_t size) {
-    RESIDENCY_CHECK(cuMemcpyHtoDAsync(device, host, size, stream_));
-  });
+bool Copies::open() {
+  if (coming_.chunks.empty()) {
+    return true;
+  }
+  if (!grant(coming_.range, device_)) {
+    return false;
+  }
+  for (const Chunk& chunk : coming_.chunks) {
+    piecewise(*chunk.segment, chunk.index, [&](DevicePointer device, const std::byte* host, std::size_t size) {
+      RESIDENCY_CHECK(cuMemcpyHtoDAsync(device, host, size, stream_));
+    });
+  }
+  coming_ = {};
+  return true;
 }
 
 void Copies::wait() { RESIDENCY_CHECK(cuStreamSynchronize(stream_)); }

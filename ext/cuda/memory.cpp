@@ -25,14 +25,12 @@ DevicePointer Memory::allocate(std::size_t bytes) {
   auto segment = std::make_unique<Segment>(addresses_.take(bytes), bytes, device_);
   lock.unlock();  // whoever gives memory back meanwhile must not have to wait for this thread
   leave_room(bytes);
-  for (std::size_t chunk = 0; chunk < segment->chunks(); ++chunk) {
-    for (bool room = true; !segment->map(chunk); room = ask_for_room(bytes - chunk * kChunk)) {
-      if (!room) {  // denied, and what others gave back meanwhile is not enough
-        segment->unmap_all();
-        lock.lock();
-        addresses_.give_back(segment->start(), bytes);
-        return 0;
-      }
+  for (bool room = true; !segment->map_all(); room = ask_for_room(bytes - segment->mapped_bytes())) {
+    if (!room) {  // denied, and what others gave back meanwhile is not enough
+      segment->unmap_all();
+      lock.lock();
+      addresses_.give_back(segment->start(), bytes);
+      return 0;
     }
   }
   lock.lock();

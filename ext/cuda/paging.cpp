@@ -27,9 +27,11 @@ residency_moved moved_since(Clock::time_point start, std::size_t bytes) {
   return {.bytes = bytes, .ns = static_cast<std::uint64_t>(took.count()), .free = free};
 }
 
-void map_when_free(Segment& segment, std::size_t chunk, Clock::time_point deadline, std::size_t needed) {
+/// Attempt until it succeeds, with patience until the deadline; then room is asked for.
+template <class Attempt>
+void once_there_is_room(Attempt attempt, Clock::time_point deadline, std::size_t needed) {
   bool room = true;
-  while (!segment.map(chunk)) {
+  while (!attempt()) {
     if (Clock::now() < deadline) {
       std::this_thread::sleep_for(kPause);
     } else if (room) {
@@ -65,7 +67,7 @@ residency_moved Memory::out() {
 }
 
 void Memory::copy_out() {
-  Copies copies(*image_);
+  Copies copies(*image_, device_);
   for (const auto& [address, segment] : segments_) {
     segment->away = true;
     for (std::size_t chunk = 0; chunk < segment->chunks(); ++chunk) {
@@ -97,15 +99,21 @@ std::size_t Memory::copy_in(Clock::time_point deadline) {
     total += segment->away ? segment->bytes() : 0;
   }
   try {
-    Copies copies(*image_);
+    Copies copies(*image_, device_);
     std::size_t needed = total;
+    const auto open = [&] { return copies.open(); };
     for (const auto& [address, segment] : segments_) {
       for (std::size_t chunk = 0; segment->away && chunk < segment->chunks(); ++chunk) {
-        map_when_free(*segment, chunk, deadline, needed);
+        if (!copies.takes(*segment, chunk)) {
+          once_there_is_room(open, deadline, needed);
+        }
+        const auto map = [&] { return segment->map(chunk) || (open() && segment->map(chunk)); };
+        once_there_is_room(map, deadline, needed);
         copies.in(*segment, chunk);
         needed -= segment->chunk_bytes(chunk);
       }
     }
+    once_there_is_room(open, deadline, needed);
     copies.wait();
   } catch (...) {  // the host copy is whole: all of it may come later
     for (const auto& [address, segment] : segments_) {

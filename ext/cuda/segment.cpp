@@ -14,32 +14,42 @@ std::size_t Segment::chunk_bytes(std::size_t chunk) const { return std::min(kChu
 
 bool Segment::map(std::size_t chunk) {
   const PhysicalKind kind{.location = {.id = device_}};
-  const Access access{.location = {.id = device_}};
-  const std::size_t size = chunk_bytes(chunk);
   Physical made = 0;
-  const Result created = driver().cuMemCreate(&made, size, &kind, 0);
+  const Result created = driver().cuMemCreate(&made, chunk_bytes(chunk), &kind, 0);
   if (created == kOutOfMemory) {
     return false;
   }
   check(created, "cuMemCreate");
-  const Result mapped = driver().cuMemMap(chunk_start(chunk), size, 0, made, 0);
-  const Result opened = mapped != 0 ? mapped : driver().cuMemSetAccess(chunk_start(chunk), size, &access, 1);
-  if (opened != 0) {
-    if (mapped == 0) {
-      driver().cuMemUnmap(chunk_start(chunk), size);
-    }
+  const Result mapped = driver().cuMemMap(chunk_start(chunk), chunk_bytes(chunk), 0, made, 0);
+  if (mapped != 0) {
     driver().cuMemRelease(made);
-    if (opened == kOutOfMemory) {  // page tables take memory too
+    if (mapped == kOutOfMemory) {
       return false;
     }
-    check(opened, mapped != 0 ? "cuMemMap" : "cuMemSetAccess");
+    check(mapped, "cuMemMap");
   }
   physical_[chunk] = made;
   return true;
 }
 
-void Segment::unmap(std::size_t chunk) {
-  RESIDENCY_CHECK(cuMemUnmap(chunk_start(chunk), chunk_bytes(chunk)));
+bool Segment::map_all() {
+  for (std::size_t chunk = 0; chunk < chunks(); ++chunk) {
+    if (!mapped(chunk) && !map(chunk)) {
+      return false;
+    }
+  }
+  return grant({start_, bytes_}, device_);
+}
+
+std::size_t Segment::mapped_bytes() const {
+  std::size_t bytes = 0;
+  for (std::size_t chunk = 0; chunk < chunks(); ++chunk) {
+    bytes += mapped(chunk) ? chunk_bytes(chunk) : 0;
+  }
+  return bytes;
+}
+
+void Segment::release(std::size_t chunk) {
   RESIDENCY_CHECK(cuMemRelease(physical_[chunk]));
   physical_[chunk] = 0;
 }
@@ -47,10 +57,23 @@ void Segment::unmap(std::size_t chunk) {
 void Segment::unmap_all() {
   for (std::size_t chunk = 0; chunk < chunks(); ++chunk) {
     if (mapped(chunk)) {
-      unmap(chunk);
+      unmap({chunk_start(chunk), chunk_bytes(chunk)});
+      release(chunk);
     }
   }
 }
+
+bool grant(Range range, int device) {
+  const Access access{.location = {.id = device}};
+  const Result opened = driver().cuMemSetAccess(range.start, range.bytes, &access, 1);
+  if (opened == kOutOfMemory) {
+    return false;
+  }
+  check(opened, "cuMemSetAccess");
+  return true;
+}
+
+void unmap(Range range) { RESIDENCY_CHECK(cuMemUnmap(range.start, range.bytes)); }
 
 std::size_t granularity(int device) {
   const PhysicalKind kind{.location = {.id = device}};

@@ -29,9 +29,13 @@ class Segment {
   /// Where it begins in the host copy.
   std::size_t image_offset = 0;
 
-  /// Put physical memory behind a chunk; false if the device has none left.
+  /// Put physical memory behind a chunk, which nothing can use until it is opened; false if the device has none left.
   bool map(std::size_t chunk);
-  void unmap(std::size_t chunk);
+  /// Map what is not mapped yet, and open it all; false if the device has no memory left for that.
+  bool map_all();
+  std::size_t mapped_bytes() const;
+  /// Give up the physical memory of a chunk whose addresses are unmapped.
+  void release(std::size_t chunk);
   void unmap_all();
 
  private:
@@ -40,6 +44,19 @@ class Segment {
   int device_;
   std::vector<Physical> physical_;
 };
+
+/// Addresses that follow each other, of one or more chunks; each call of the driver costs the same however many.
+struct Range {
+  DevicePointer start = 0;
+  std::size_t bytes = 0;
+
+  /// Whether the addresses begin where these end.
+  bool meets(DevicePointer next) const { return bytes > 0 && start + bytes == next; }
+};
+
+/// Let the device use chunks that are mapped; false if it has no memory left for its page tables.
+bool grant(Range range, int device);
+void unmap(Range range);
 
 /// What physical memory comes in multiples of.
 std::size_t granularity(int device);

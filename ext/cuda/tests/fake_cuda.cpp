@@ -44,7 +44,7 @@ struct Physical {
 
 std::recursive_mutex everything;
 std::size_t total = std::size_t{1} << 30, used = 0, pinned = 0;
-int refusals = 0;
+int refusals = 0, openings = 0;
 std::map<void*, std::size_t> pins;
 std::map<std::uint64_t, std::size_t> mapped;
 int context;
@@ -73,6 +73,7 @@ int queue(Stream* stream, Copy copy) {
 extern "C" {
 
 void fake_memory(std::size_t bytes) { LOCKED; total = bytes; }
+int fake_openings() { LOCKED; return openings; }
 std::size_t fake_in_use() { LOCKED; return used; }
 void fake_refuse_pins(int count) { LOCKED; refusals = count; }
 std::size_t fake_pinned() { LOCKED; return pinned; }
@@ -128,17 +129,24 @@ int cuMemMap(std::uint64_t start, std::size_t bytes, std::size_t, std::uint64_t 
   void* at = reinterpret_cast<void*>(start);
   return mmap(at, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, physical->file, 0) == at ? 0 : kInvalid;
 }
+/// Whether mappings, and nothing else, make up the range; the driver takes several at once.
+bool whole(std::uint64_t start, std::size_t bytes) {
+  const std::uint64_t end = start + bytes;
+  while (start < end && mapped.contains(start)) start += mapped[start];
+  return start == end;
+}
 int cuMemUnmap(std::uint64_t start, std::size_t bytes) {
   LOCKED;
-  const auto found = mapped.find(start);
-  if (found == mapped.end() || found->second != bytes) return kInvalid;
-  mapped.erase(found);
+  if (!whole(start, bytes)) return kInvalid;
+  mapped.erase(mapped.lower_bound(start), mapped.lower_bound(start + bytes));
   void* at = reinterpret_cast<void*>(start);
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
   return mmap(at, bytes, PROT_NONE, kFlags, -1, 0) == at ? 0 : kInvalid;
 }
 int cuMemSetAccess(std::uint64_t start, std::size_t bytes, const void*, std::size_t) {
-  return mprotect(reinterpret_cast<void*>(start), bytes, PROT_READ | PROT_WRITE) == 0 ? 0 : kInvalid;
+  LOCKED;
+  ++openings;
+  return whole(start, bytes) && mprotect(reinterpret_cast<void*>(start), bytes, PROT_READ | PROT_WRITE) == 0 ? 0 : kInvalid;
 }
 
 int cuMemHostRegister_v2(void* memory, std::size_t bytes, unsigned) {

@@ -143,6 +143,26 @@ void test_places() {
   }
 }
 
+/// What lies side by side comes in together: each opening waits for what other processes copy.
+void test_neighbours_come_together() {
+  open_pool("neighbours", 32);
+  std::vector<Block> blocks;
+  for (std::uint64_t seed = 20; seed < 26; ++seed) {
+    blocks.push_back(allocate(32 * kMiB, seed));
+  }
+  release(blocks[4]);
+  out();
+  const int before = fake_openings();
+  in();
+  same(fake_openings() - before, 2, "openings of 4 neighbours and of 1");
+  for (const Block& block : blocks) {
+    if (block.seed != blocks[4].seed) {
+      check(whole(block), "contents of neighbours");
+      release(block);
+    }
+  }
+}
+
 void test_changes_while_out() {
   open_pool("changes", 8);
   const Block stays = allocate(40 * kMiB, 5), goes = allocate(50 * kMiB, 6);
@@ -280,6 +300,7 @@ int main(int, char** arguments) {
   disk = arguments[2];
   test_places();
   test_contents();
+  test_neighbours_come_together();
   test_changes_while_out();
   test_threads();
   test_waits_for_memory();

@@ -13,8 +13,10 @@ from typing import Literal, TypeVar
 
 import msgspec
 
+from prism.core.events import Clocked
+
 FRAME = struct.Struct("<II")  # length, crc32 of the payload
-VERSION = 1
+VERSION = 2
 
 T = TypeVar("T")
 
@@ -27,12 +29,16 @@ class Head(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Slice(msgspec.Struct, array_like=True, frozen=True):
-    """The ranks of a slice, for how many iterations they ran (0: their whole program), and their segments in ns."""
+    """The ranks of a slice, for how many iterations they ran (0: their whole program), and their segments in ns.
+
+    `clocks`: how the devices ran meanwhile, of ranks on a GPU.
+    """
 
     answers: Literal["fast", "paced"]
     ranks: tuple[int, ...]
     iterations: int
     durations: list[list[int]]
+    clocks: list[Clocked] = []
 
 
 def encode(entry: Head | Slice) -> bytes:

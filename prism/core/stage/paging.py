@@ -36,6 +36,7 @@ class Pager:
         self._said: list[AnyInstruction] = []
         self._short: set[int] = set()  # ranks that have asked in the turn in which they are
         self._crowded: int | None = None  # the rank that could not leave, as host memory is full
+        self._put_off: list[int] = []  # ranks that leave once another has come, and has left its part of host memory
 
     def passes(self, instruction: AnyInstruction) -> bool:
         """Whether the rank may be told now; if not, it is told once its memory is here."""
@@ -81,6 +82,10 @@ class Pager:
             self._try_again()
             return
         self._said += self.residency.released(event.rank)
+        put_off, self._put_off = self._put_off, []
+        for rank in put_off:
+            if self._may_leave(self._seen.ranks[rank]):
+                self._send(rank, Place.LEAVING, PageOut(rank=rank))
 
     def gone(self, rank: int) -> None:
         """A rank's process has ended; there may be room where it was."""
@@ -145,11 +150,16 @@ class Pager:
             self._answer(stuck[0], False)
 
     def _crowd(self, event: PagedOut) -> None:
-        """Host memory is full: the rank there whose turn is furthest goes on to disk, and the other tries again."""
+        """Host memory is full: the rank there whose turn is furthest goes on to disk, and the other tries again.
+
+        Without a disk it tries again once a rank has come that is on its way.
+        """
         there = sorted(self.residency.at(Place.HOST), key=self._turns, reverse=True)
         if event.full and there and self._spills:
             self._crowded = event.rank
             self._send(there[0], Place.SPILLING, PageOut(rank=there[0], disk=True))
+        elif event.full and any(rank not in self.residency.asking for rank in self.residency.at(Place.COMING)):
+            self._put_off.append(event.rank)
         elif event.full and not self._spills:
             self.broke = f"{event.error}; raise devices.host_memory, or set devices.spill to a folder on a disk"
         else:

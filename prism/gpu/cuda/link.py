@@ -1,44 +1,36 @@
-"""The line of a rank whose tensors lie on a GPU.
-
-The program is two threads there that take turns: the main one, and the one in which torch goes backward, while the main
-one sleeps.
-"""
+"""The line of a rank whose tensors lie on a GPU."""
 
 from __future__ import annotations
 
 import functools
 import os
-import sys
-import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from prism.core.calls import Call, Ref
 from prism.core.events import Staged, Timed
 from prism.core.instructions import PageIn, PageOut
-from prism.gpu.callsite import site_of
 from prism.gpu.cuda import nvml
 from prism.gpu.cuda.copies import Copier
+from prism.gpu.cuda.device_link import DeviceLink
 from prism.gpu.cuda.driver import Driver
 from prism.gpu.cuda.gate import Gate
 from prism.gpu.cuda.operation import CudaOperation
 from prism.gpu.cuda.parked import ParkedOperation
+from prism.gpu.cuda.residency import Residency
 from prism.gpu.cuda.slots import Slots
 from prism.gpu.cuda.stager import Input, Stager
 from prism.gpu.cuda.timing import Timing
+from prism.gpu.cuda.two_threads import TwoThreads
 from prism.gpu.cuda.watch import ClockWatch
-from prism.gpu.link import Link
 from prism.gpu.pending import Pending
 from prism.gpu.tensors import nbytes
 from prism.net.payloads import Arena
 
-if TYPE_CHECKING:
-    from prism.gpu.cuda.residency import Residency  # which needs a Link
 
-
-class CudaLink(Link):
+class CudaLink(TwoThreads, DeviceLink):
     """A Link; inputs are brought to the store by a thread of their own, results go from there to the device."""
 
     def __init__(self, *arguments: Any, driver: Driver | None = None) -> None:
@@ -52,15 +44,6 @@ class CudaLink(Link):
         self._watch: ClockWatch | None = None
         self.residency: Residency | None = None
         super().__init__(*arguments)
-
-    def thread(self) -> int:
-        """The main one for both threads of the program."""
-        backward: bool = torch._C._current_graph_task_id() != -1
-        return self._main if backward else threading.get_ident()
-
-    def _site(self) -> str:
-        """Where the program is; in a backward pass the line that began it."""
-        return super()._site() or site_of(sys._current_frames().get(self._main))
 
     @property
     def answered(self) -> bool:

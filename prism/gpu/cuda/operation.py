@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from prism.core.calls import Ref
+from prism.gpu.cuda.device_link import DeviceLink
 from prism.gpu.cuda.stager import Input
 from prism.gpu.work import Operation
-
-if TYPE_CHECKING:
-    from prism.gpu.cuda.link import CudaLink
 
 
 class CudaOperation(Operation):
@@ -25,7 +23,7 @@ class CudaOperation(Operation):
 
     def __init__(
         self,
-        link: CudaLink,
+        link: DeviceLink,
         stream: Any,
         inputs: Sequence[torch.Tensor],
         outputs: Sequence[torch.Tensor],
@@ -49,6 +47,11 @@ class CudaOperation(Operation):
     def posted(self) -> Any:
         """The event of the post, on the stream of the post."""
         return self._posted
+
+    @property
+    def watched(self) -> bool:
+        """Its future belongs to its stream, and is completed apart from the program."""
+        return True
 
     def begin(self) -> None:
         """It has been posted: let the input be brought."""

@@ -6,14 +6,10 @@ of its device as it does in reality, and what its streams do can be timed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from prism.core.calls import Ref
+from prism.gpu.cuda.gate import Gate
 from prism.gpu.cuda.operation import CudaOperation
 from prism.gpu.cuda.slots import Chunk, Slots, fill
-
-if TYPE_CHECKING:
-    from prism.gpu.cuda.gate import Gate
 
 
 class ParkedOperation(CudaOperation):
