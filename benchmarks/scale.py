@@ -1,11 +1,14 @@
 """How capture scales with the number of ranks: wall time, CPU time and memory of the whole command.
 
     python -m benchmarks.scale capture [--ranks 64,256,512,1024] [--gloo 8,16] [--program FILE] [--args "2"]
+    python -m benchmarks.scale mesh [--meshes 2,4,8 2,4,32 2,4,128] [--micro-batches 4]
 
 Each row is one `python -m prism.coordinator` with the stage capture alone, from its start to its exit, with the imports
 of torch that a user pays for as well. CPU is that of all its processes. Private memory is what a rank says of itself
 after the last step (PRIVATE lines of the default program); the host's is by how much MemAvailable fell at most, so it
-counts what others take meanwhile. `--gloo` runs the same job under torchrun in the same call.
+counts what others take meanwhile. A turn is a slot that a rank gets back; turns are told for each second of CPU too.
+`--gloo` runs the same job under torchrun in the same call. `mesh` captures two steps of a job that takes turns often:
+a pipeline of tensor parallel blocks with data parallel replicas, with all its payloads.
 
 The exponent is that of the power of the number of ranks that fits the rows best: 1 where twice the ranks take twice
 the time. Small worlds draw it down, for what is paid once weighs more there.
@@ -26,11 +29,13 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
 import numpy as np
 
 PROGRAM = Path(__file__).parent / "programs" / "tiny_ddp.py"
+MESHED = Path(__file__).parent / "programs" / "three_d.py"
 TICK_S = 0.2
 GIB = 1 << 30
 
@@ -136,7 +141,8 @@ def show(row: Row) -> None:
     cost, private = row.cost, "-" if row.private_mb is None else f"{row.private_mb:.1f}"
     print(
         f"{row.ranks:6} {cost.wall_s:7.1f} s {cost.cpu_s / row.ranks * 1e3:8.0f} ms {cost.cpu_s / cost.wall_s:6.2f} "
-        f"{private:>8} MB {cost.host_bytes / GIB:7.2f} GiB {row.switches:8} {row.nodes:9} {os.getloadavg()[0]:6.1f}",
+        f"{private:>8} MB {cost.host_bytes / GIB:7.2f} GiB {row.switches:8} {row.switches / cost.wall_s:6.0f} "
+        f"{row.switches / cost.cpu_s:6.0f} {row.nodes:9} {os.getloadavg()[0]:6.1f}",
         flush=True,
     )
 
@@ -151,24 +157,38 @@ def _sizes(text: str) -> list[int]:
     return [int(size) for size in text.split(",")]
 
 
-def main() -> None:
-    """Print the tables."""
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    commands = parser.add_subparsers(required=True, metavar="capture")
+    commands = parser.add_subparsers(required=True, metavar="capture | mesh", dest="part")
     of = commands.add_parser("capture", help="a small job, captured with more and more ranks")
     of.add_argument("--ranks", default="64,256,512,1024", type=_sizes, help="world sizes, separated by commas")
     of.add_argument("--gloo", default="", type=lambda text: _sizes(text) if text else [], help="sizes to run for real")
     of.add_argument("--program", default=PROGRAM, type=Path)
     of.add_argument("--args", default="2", type=shlex.split, help="the program's arguments")
-    options = parser.parse_args()
+    meshed = commands.add_parser("mesh", help="pipeline, tensor and data parallel, with more and more replicas")
+    meshed.add_argument("--meshes", nargs="+", default=["2,4,8", "2,4,32", "2,4,128"], help="stages,shards,replicas")
+    meshed.add_argument("--micro-batches", default="4", help="of each step; turns grow with them")
+    return parser.parse_args()
+
+
+def _jobs(options: argparse.Namespace) -> list[tuple[Path, list[str], int]]:
+    """What to capture: programs, their arguments, and numbers of ranks."""
+    if options.part == "mesh":
+        return [(MESHED, [mesh, "2", options.micro_batches], prod(_sizes(mesh))) for mesh in options.meshes]
+    return [(options.program.resolve(), options.args, ranks) for ranks in options.ranks]
+
+
+def main() -> None:
+    """Print the tables."""
+    options = _arguments()
     print(f"{'ranks':>6} {'wall':>9} {'CPU a rank':>11} {'cores':>6} {'private':>11} {'host':>11} "
-          f"{'switches':>8} {'nodes':>9} {'load':>6}")  # fmt: skip
+          f"{'turns':>8} {'a s':>6} {'a CPU s':>7} {'nodes':>8} {'load':>6}")  # fmt: skip
     rows = []
-    for ranks in options.ranks:
-        rows.append(capture(options.program.resolve(), options.args, ranks))
+    for job in _jobs(options):
+        rows.append(capture(*job))
         show(rows[-1])
     print_captures(rows)
-    if options.gloo:
+    if options.part == "capture" and options.gloo:
         print_ratios(options.program.resolve(), options.args, options.gloo)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections.abc import Sequence
+from types import FrameType
 from typing import Any
 
 import torch
@@ -17,6 +20,10 @@ _REDUCES = {
     dist.ReduceOp.MAX: "max", dist.ReduceOp.BAND: "band", dist.ReduceOp.BOR: "bor", dist.ReduceOp.BXOR: "bxor",
     dist.ReduceOp.PREMUL_SUM: "sum",  # of inputs that were scaled before
 }  # fmt: skip
+
+CALLERS = 6
+"""Frames in which torch's call of a message is found, from the communicator outwards."""
+_AWAITING = frozenset(inspect.unwrap(call).__code__ for call in (dist.send, dist.recv))
 
 
 def listed(tensors: Any) -> list[torch.Tensor]:
@@ -53,6 +60,19 @@ def dtype_of(tensors: Tensors) -> str:
     if len(kinds) > 1:
         raise ValueError(f"tensors of one operation must have one dtype, got {', '.join(kinds)}")
     return kinds[0]
+
+
+def is_awaited(*args: Any, **kwargs: Any) -> bool:
+    """Whether torch waits for an operation as soon as it has posted it: the call's options tell, or who called."""
+    opts = kwargs.get("opts", args[-1] if args else None)
+    if (waits_not := getattr(opts, "asyncOp", None)) is not None:
+        return not waits_not
+    frame: FrameType | None = sys._getframe(1)
+    for _ in range(CALLERS):
+        if frame is None or frame.f_code in _AWAITING:
+            break
+        frame = frame.f_back
+    return frame is not None and frame.f_code in _AWAITING
 
 
 def premultiplier(opts: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import sysconfig
@@ -29,6 +30,7 @@ def set_base(directory: str) -> None:
     """Paths below this directory, the program's, are told relative to it."""
     global _base
     _base = directory.rstrip(os.sep) + os.sep
+    _shown.cache_clear()
 
 
 def callsite() -> str:
@@ -43,8 +45,14 @@ def site_of(frame: FrameType | None) -> str:
 
 def site_of_frames(frames: Iterable[tuple[str, int]]) -> str:
     """The same for frames given as (path, line), innermost first; empty if none is the program's."""
-    own = (f"{path.removeprefix(_base)}:{line}" for path, line in frames if not path.startswith(_HIDDEN))
+    own = (f"{shown}:{line}" for path, line in frames if (shown := _shown(path)))
     return SEPARATOR.join(islice(own, FRAMES))
+
+
+@functools.cache
+def _shown(path: str) -> str:
+    """How a file of the program is told, "" for one that is not the program's."""
+    return "" if path.startswith(_HIDDEN) else path.removeprefix(_base)
 
 
 def _callers(frame: FrameType | None) -> Iterator[tuple[str, int]]:

@@ -23,6 +23,7 @@ from prism.gpu.arguments import (
     chunks,
     count_of,
     dtype_of,
+    is_awaited,
     listed,
     premultiplied,
     premultiplier,
@@ -36,11 +37,15 @@ from prism.gpu.work import Batch, Operation, Wrap
 
 
 def _posts(method: Callable[..., Any]) -> Callable[..., Any]:
-    """For a method that torch calls: what it makes of its arguments is no part of the program's time."""
+    """For a method that torch calls: what it makes of its arguments is no part of the program's time.
+
+    The link is told whether torch waits at once.
+    """
 
     @functools.wraps(method)
     def arrive(self: Communicator, *args: Any, **kwargs: Any) -> Any:
         self._link.arrive()
+        self._link.announce(is_awaited(*args, **kwargs))
         return method(self, *args, **kwargs)
 
     return arrive
@@ -222,6 +227,10 @@ class Communicator:
             shape=tuple(tensors[0].shape) if len(tensors) == 1 else (),
             **fields,
         )
+        return self._posted(call, inputs, outputs, compute)
+
+    def _posted(self, call: Call, inputs: Tensors, outputs: Tensors, compute: int) -> Any:
+        """Post a call, `compute` ns after the program was resumed; returns its work object."""
         payload, operation = self._carry(call, inputs, outputs)
         if self._link.synthesises:
             operation.stand_in = self._stand_in(call, inputs, outputs)

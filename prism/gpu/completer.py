@@ -20,12 +20,16 @@ class Completer:
         self._do = do
         self._failed = failed
         self._work: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._start()
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None  # none until there is something to do
 
     def put(self, item: Any) -> None:
         """One more thing to do."""
         self._work.put(item)
+        if self._thread is None:
+            with self._starting:
+                if self._thread is None:
+                    self._start()
 
     @property
     def here(self) -> bool:

@@ -1,18 +1,21 @@
 """A rank's line to its worker: what it says goes out from any thread, what it is told comes in on one of its own.
 
-The *reader* takes in frames and never touches a tensor.
+The *reader* takes in frames and never touches a tensor. While the main thread is *held*, because it has said something
+and goes on only when told to, it does itself what the rank is told: a result that comes together with the permission to
+go on wakes one thread up, once. What nobody waits for is *kept*, and said with what is said next.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import socket
 import threading
 from pathlib import Path
 
-from prism.core.events import Event
-from prism.core.instructions import Answer, AnyInstruction, Leave, Run
+from prism.core.events import Broke, Event
+from prism.core.instructions import Answer, AnyInstruction, Leave, Probe, Run
 from prism.net.frames import Unpacker, pack
 
 
@@ -24,8 +27,10 @@ class Line:
         self._line = line
         self._sending = threading.Lock()
         self._calls = 0
-        self._go: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._answers: dict[int, queue.SimpleQueue[Answer]] = {}  # by the number of the store call
+        self._kept = bytearray()  # frames that go with the next one
+        self._held = False  # whether the main thread waits for its turn
+        self._turn: queue.SimpleQueue[list[AnyInstruction]] = queue.SimpleQueue()  # what it is told then
+        self._answers: dict[int, queue.SimpleQueue[Answer]] = {}  # to other threads, by the number of the store call
         self._leave = threading.Event()
 
     @property
@@ -37,22 +42,70 @@ class Line:
         """Say anything."""
         data = pack(event)
         with self._sending:
-            self._line.sendall(data)
+            self._send(data)
 
     def until_leave(self) -> None:
-        """Return when the rank may exit."""
+        """Return when the rank may exit; the main thread says nothing more."""
+        self._held = True
+        self._speak()
         self._leave.wait()
 
-    def _expect_answer(self) -> tuple[int, queue.SimpleQueue[Answer]]:
-        """The number of the next call of the store, and where its answer will arrive."""
-        arrival: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+    def hold(self, event: Event) -> Answer | Run:
+        """Say something on the main thread, and do what the rank is told until that is to go on; returns that."""
+        with self._sending:
+            self._held = True
+            self._send(pack(event))
+        while True:
+            *work, last = self._turn.get()
+            for instruction in work:
+                self._do(instruction)
+            if isinstance(last, Run | Answer):
+                return last
+            self._do(last)
+
+    def keep(self, event: Event) -> None:
+        """Say something for which nobody waits together with what is said next; at once while that may take long."""
+        data = pack(event)
+        with self._sending:
+            if self._held:
+                self._send(data)
+            else:
+                self._kept += data
+
+    def _send(self, data: bytes) -> None:
+        """Say it, behind what was kept; who calls holds `_sending`."""
+        if self._kept:
+            data = bytes(self._kept) + data
+            self._kept.clear()
+        self._line.sendall(data)
+
+    def _speak(self) -> None:
+        """Say what was kept."""
+        with self._sending:
+            self._send(b"")
+
+    def _next_call(self) -> int:
+        """The number of the next call of the store."""
         with self._sending:
             self._calls += 1
-            self._answers[self._calls] = arrival
-            return self._calls, arrival
+            return self._calls
+
+    def _await_answer(self, number: int, event: Event) -> Answer:
+        """Say that a thread other than the main one has called the store; returns when it is answered."""
+        arrival = self._answers[number] = queue.SimpleQueue()
+        self.tell(event)
+        return arrival.get()
 
     def _obey(self, instruction: AnyInstruction) -> None:
         """Do what else the rank is told, on the reader's thread."""
+        raise NotImplementedError
+
+    def _may_do(self, instruction: AnyInstruction) -> bool:
+        """Whether it is something that the main thread can do while it is held."""
+        raise NotImplementedError
+
+    def _do(self, instruction: AnyInstruction) -> None:
+        """Do it there."""
         raise NotImplementedError
 
     def _listen(self) -> None:
@@ -61,22 +114,35 @@ class Line:
     def _read(self) -> None:
         try:
             self._serve()
+        except OSError:
+            pass  # the worker has gone
+        except BaseException as error:
+            with contextlib.suppress(OSError):
+                self.tell(Broke(rank=self.rank, reason=f"what it was told is lost: {type(error).__name__}: {error}"))
         finally:
-            os._exit(1)  # the worker is gone, and with it the run
+            os._exit(1)  # the run is over
 
     def _serve(self) -> None:
         frames: Unpacker[AnyInstruction] = Unpacker(AnyInstruction)
         while data := self._line.recv(1 << 16):
+            turn: list[AnyInstruction] = []
             for instruction in frames.feed(data):
                 match instruction:
-                    case Run():
-                        self._go.put(None)
-                    case Answer(call=number):
+                    case Answer(call=number) if number in self._answers:
                         self._answers.pop(number).put(instruction)
+                    case Run() | Answer():
+                        self._held = False
+                        turn.append(instruction)
                     case Leave():
                         self._leave.set()
+                    case Probe():
+                        self._speak()
+                    case _ if self._held and self._may_do(instruction):
+                        turn.append(instruction)
                     case _:
                         self._obey(instruction)
+            if turn:
+                self._turn.put(turn)
 
 
 def connect(path: Path) -> socket.socket:

@@ -2,7 +2,8 @@
 
 Three threads. The *main* thread runs the program; it posts without waiting, and where it must wait it says so and goes
 on only when told to (Run, or the store's Answer): that is how a rank gives up its slot. The *reader* takes in frames
-(prism.gpu.line). The *completer* copies results, completes futures and does folds (prism.gpu.completer).
+(prism.gpu.line). The *completer* copies results, completes futures and does folds (prism.gpu.completer) while the main
+thread computes; while that is held, it does so itself, except where a callback of the program might run.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import functools
 import os
 import socket
+import threading
 import traceback
 import zlib
 from collections.abc import Sequence
@@ -18,29 +20,30 @@ from pathlib import Path
 import torch
 
 from prism.core.calls import Call, Ref, StoreCall
-from prism.core.events import Asked, Broke, Delivered, Folded, Joined, Marked, Polled, Posted, Waited
+from prism.core.events import Asked, Broke, Delivered, Event, Folded, Joined, Marked, Polled, Posted, Waited
 from prism.core.instructions import Answer, AnyInstruction, Deliver, Fold, PageIn, PageOut, Release, Spill
+from prism.core.laps import LapEnd
 from prism.core.stage.kept import Kept
 from prism.exhaustion import Exhausted
 from prism.gpu.callsite import callsite
 from prism.gpu.completer import Completer
 from prism.gpu.fold import fold
 from prism.gpu.host_memory import HostMemory
+from prism.gpu.laps import Laps
 from prism.gpu.line import Line
 from prism.gpu.pending import Pending
+from prism.gpu.rank_payloads import RankPayloads
 from prism.gpu.stopwatch import Stopwatch
-from prism.gpu.tensors import load, load_blocks, nbytes, save
 from prism.net.frames import pack
-from prism.net.passing import OVERFLOW, Passing
-from prism.net.payloads import Arena, Library
-from prism.net.record import Record
 
 
-class Link(Line, Stopwatch):
-    """The connection of one rank; `scratch` holds what is spent once it is read, `record` what `kept` keeps.
+class Link(RankPayloads, Line, Stopwatch):
+    """The connection of one rank, and its payloads.
 
     `answered`: everything is answered from the record, so that nobody needs what this rank puts in.
     """
+
+    face_on_gpu = "prism.gpu.cuda.face"  # the module that shows communicators of tensors on a GPU to torch
 
     def __init__(
         self,
@@ -55,18 +58,16 @@ class Link(Line, Stopwatch):
     ) -> None:
         Line.__init__(self, rank, line)
         Stopwatch.__init__(self)
-        self.kept = kept
+        RankPayloads.__init__(self, scratch, record, f"{stage}-{rank}-{os.getpid()}", kept)
         self._memory = memory
         self.synthesises = answered and kept.payloads != "all"  # whether results may have to be made up
-        owner = f"{stage}-{rank}-{os.getpid()}"
         self._answered = answered
-        self._passing = Passing(scratch, record, f"{owner}-input")
-        self._record = Record(record, f"{owner}-result")
-        self._library = Library(scratch, record, record / OVERFLOW)
         self._pending: dict[int, Pending] = {}
         self._handles = 0
         self._batches = 0
+        self._awaited = False  # whether the main thread will wait at once for what it is about to post
         self.compares = False  # whether to tell a checksum of what the program puts in
+        self.laps: Laps | None = None  # what is noted of the rank's memory
         self._completer = Completer(self._complete, self._broke_off)
         self._listen()
 
@@ -82,25 +83,20 @@ class Link(Line, Stopwatch):
         if self._answered:
             return None
         try:
-            return save(inputs, self.room(nbytes(inputs), lasting))
+            return self.put(inputs, lasting)
         except Exhausted as error:  # the run's trouble, whatever the program makes of it
             self.tell(Broke(rank=self.rank, reason=str(error)))
             raise
 
-    def room(self, nbytes: int, lasting: bool) -> Arena:
-        """Where so many bytes go: into the record, or where room is used again."""
-        return self._record if lasting else self._passing.arena(nbytes)
+    def arrive(self) -> None:
+        """The program has called."""
+        super().arrive()
+        self.announce(awaited=False)
 
-    def _home(self, dtype: str, nbytes: int) -> Arena:
-        """Where a result belongs."""
-        return self.room(nbytes, self.kept.keeps(dtype, nbytes))
-
-    def load(self, result: Ref, blocks: Sequence[int], into: Sequence[torch.Tensor], room: Sequence[int]) -> None:
-        """Fill tensors with a result, in blocks that do not fill their room where such are given."""
-        if blocks:
-            load_blocks(result, self._library, blocks, into, room)
-        else:
-            load(result, self._library, into)
+    def announce(self, awaited: bool) -> None:
+        """Whether the program will wait for what it is about to post, as soon as it is posted."""
+        if self.thread() == self._main:
+            self._awaited = awaited
 
     def post(self, group: str, call: Call, payload: Ref | None, pending: Pending, compute: int, batch: int = 0) -> int:
         """Post an operation; returns its handle at once."""
@@ -110,11 +106,16 @@ class Link(Line, Stopwatch):
             self._handles += 1
             handle = self._handles
             self._pending[handle] = pending
+            if self.laps is not None:
+                self.laps.note(LapEnd.POST)
             event = Posted(
                 rank=self.rank, group=group, handle=handle, call=call, payload=payload, site=site,
                 compute=compute, batch=batch, staged=pending.staged, checksum=checksum,
             )  # fmt: skip
-            self._line.sendall(pack(event))
+            if self._awaited and self.thread() == self._main:
+                self._kept += pack(event)  # the wait follows, and is said together with it
+            else:
+                self._send(pack(event))
         self._completer.hand_over()  # a callback that posts may wait for the future, where nobody sees it
         return handle
 
@@ -140,9 +141,8 @@ class Link(Line, Stopwatch):
             blocks = self._asks_before(pending)
             if blocks and self._memory is not None and (weighed := self._memory.weigh()) is not None:
                 self.tell(weighed)
-            self.tell(Waited(rank=self.rank, handles=handles, blocks=blocks, site=self._site(), compute=compute))
-            if blocks:
-                self._go.get()
+            waited = Waited(rank=self.rank, handles=handles, blocks=blocks, site=self._site(), compute=compute)
+            (self.hold if blocks else self.tell)(waited)
         else:
             self._completer.hand_over()
         for operation in pending:
@@ -160,24 +160,25 @@ class Link(Line, Stopwatch):
             return True
         if self.thread() == self._main:
             with self.excused():
-                self.tell(Polled(rank=self.rank, handle=handle, site=self._site()))
-                self._go.get()
+                self.hold(Polled(rank=self.rank, handle=handle, site=self._site()))
         return pending.done()
 
     def ask(self, call: StoreCall) -> Answer:
         """Call the store; returns when it answers. Raises RuntimeError if the store refuses."""
-        number, arrival = self._expect_answer()
-        main = self.thread() == self._main
+        number, main = self._next_call(), self.thread() == self._main
         self._completer.hand_over()
         with self.excused():
-            self.tell(Asked(rank=self.rank, request=call, number=number, main=main, site=self._site()))
-            answer = arrival.get()
+            asked = Asked(rank=self.rank, request=call, number=number, main=main, site=self._site())
+            answer = self.hold(asked) if main else self._await_answer(number, asked)
+        assert isinstance(answer, Answer), f"{answer} is no answer of the store"
         if answer.error:
             raise RuntimeError(answer.error)
         return answer
 
     def mark(self) -> None:
         """An iteration ends here."""
+        if self.laps is not None:
+            self.laps.note(LapEnd.MARK)
         self.tell(Marked(rank=self.rank, compute=self.lap()))
         self.resume()
 
@@ -196,6 +197,8 @@ class Link(Line, Stopwatch):
 
     def _obey(self, instruction: AnyInstruction) -> None:
         match instruction:
+            case Deliver(result=None, synthesised=False) if self._may_do(instruction):
+                self._complete(instruction)
             case Deliver() | Fold():
                 self._completer.put(instruction)
             case Spill():
@@ -206,20 +209,36 @@ class Link(Line, Stopwatch):
             case Release(payload=payload):
                 self._passing.release(payload)
 
+    def _may_do(self, instruction: AnyInstruction) -> bool:
+        plain = isinstance(instruction, Deliver) and not self._pending[instruction.handle].watched
+        return plain or isinstance(instruction, Fold)
+
+    def _do(self, instruction: AnyInstruction) -> None:
+        assert isinstance(instruction, Deliver | Fold)
+        try:
+            self._complete(instruction)
+        except BaseException as error:
+            self._broke_off(error)
+            threading.Event().wait()  # the run is over, and this process with it
+
     def _complete(self, item: Deliver | Fold) -> None:
+        done = self._carry_out(item)
+        (self.keep if isinstance(done, Delivered) else self.tell)(done)
+
+    def _carry_out(self, item: Deliver | Fold) -> Event:
+        """Do what an operation needs; returns what to say of it."""
         if isinstance(item, Fold):
             results, parts = fold(item, self._library, functools.partial(self._home, item.dtype))
-            self.tell(Folded(rank=self.rank, op=item.op, results=results, parts=parts))
-            return
+            return Folded(rank=self.rank, op=item.op, results=results, parts=parts)
         if item.synthesised:
             self._pending[item.handle].synthesise(item.source)
         else:
             self._pending[item.handle].deliver(item.result, item.blocks, item.source)
         del self._pending[item.handle]
-        self._tell_done(item.handle)
+        return self._done(item.handle)
 
-    def _tell_done(self, handle: int) -> None:
-        self.tell(Delivered(rank=self.rank, handle=handle))
+    def _done(self, handle: int) -> Event:
+        return Delivered(rank=self.rank, handle=handle)
 
     def _broke_off(self, error: BaseException) -> None:
         """The completer has failed, which is our trouble and not the program's."""

@@ -15,6 +15,10 @@ class Pending(Protocol):
     outputs: list[torch.Tensor]
     staged: bool  # whether its input is there when it is posted; else the rank tells when it is
 
+    @property
+    def watched(self) -> bool:
+        """Whether others than who waits for it may hear when it is done, by callbacks."""
+
     def deliver(self, result: Ref | None, blocks: tuple[int, ...], source: int) -> None:
         """Copy the result, which a message's sender `source` sent, and complete the future."""
 

@@ -28,6 +28,9 @@ class Completion(Protocol):
     def join(self) -> None:
         """Return when it is done; raises what it failed with."""
 
+    def watched(self) -> bool:
+        """Whether anybody has asked for its future."""
+
 
 class Operation:
     """One posted operation; `outputs` are filled, in order, with the bytes of its result."""
@@ -91,6 +94,12 @@ class Operation:
     def wait_for_future(self) -> None:
         """Wait in the place of torch, which waits for the future at the end of a backward pass."""
         self.wait()
+
+    @property
+    def watched(self) -> bool:
+        """Whether callbacks may run when it is done."""
+        holders = (self.completion, self.batch.completion) if self.batch is not None else (self.completion,)
+        return any(holder is None or holder.watched() for holder in holders)
 
     def begin(self) -> None:
         """It has been posted: do what is left to do of its input."""

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from prism.core.graph import OpKind
-from prism.core.timeline.matrix import communication_matrix
+from prism.core.timeline.matrix import Trees, communication_matrix
+from prism.core.timeline.tree_links import tree_links
+from tests.core.double_tree import parents
 from tests.core.jobs import Job
 
 GROUP = (3, 1, 2)  # not in the order of ranks: the ring is that of group ranks
@@ -64,3 +66,23 @@ def test_a_group_of_one_moves_nothing() -> None:
     job = Job(1)
     job.wait(0, job.post(0, OpKind.ALL_REDUCE, 100))
     assert communication_matrix(job.graph(), np.arange(1)).tolist() == [[0]]
+
+
+@pytest.mark.parametrize("members", [2, 3, 4, 7, 8, 13, 64])
+def test_links_of_trees_are_those_of_halves_of_halves(members: int) -> None:
+    expected = sorted((child, up) for tree in parents(members) for child, up in enumerate(tree) if up >= 0)
+    assert sorted(map(tuple, tree_links(list(range(members))).tolist())) == expected
+
+
+def test_sums_along_trees_go_up_and_down_each_link_by_halves() -> None:
+    job = Job(4)
+    group = job.group((0, 1, 2, 3))
+    for rank in range(4):
+        job.wait(rank, job.post(rank, OpKind.ALL_REDUCE, 300, group))
+    graph = job.graph()
+    matrix = communication_matrix(graph, np.arange(4), Trees(np.array([True]), ranks_per_node=2))
+    moved = {(int(i), int(j)): int(matrix[i, j]) for i, j in np.argwhere(matrix)}
+    assert moved == {(0, 1): 300, (1, 0): 300, (2, 3): 300, (3, 2): 300, (2, 0): 300, (0, 2): 300}
+    assert communication_matrix(graph, np.arange(4), Trees(np.array([False]), 2)).tolist() == [
+        [0, 450, 0, 0], [0, 0, 450, 0], [0, 0, 0, 450], [450, 0, 0, 0],
+    ]  # fmt: skip

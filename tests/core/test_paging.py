@@ -10,7 +10,7 @@ from prism.core.events import AnyEvent, Delivered, Exited, Finished, Folded, Pag
 from prism.core.instructions import AnyInstruction, Deliver, PageIn, PageOut, Release, Room, Run
 from prism.core.stage import residency
 from prism.core.stage.admission import UNBOUNDED, HostMemory
-from prism.core.stage.residency import SPARE
+from prism.core.stage.residency import SPARE, Place
 from prism.core.stage.turns import QUANTUM
 from tests.core import sharing_device
 from tests.core.actors import RESULT, Stage, all_reduce, blocked, bytes_of, joined, launched, posted, waited
@@ -110,18 +110,23 @@ def test_what_touches_the_memory_of_a_rank_is_told_once_it_is_back() -> None:
     stage = in_turn(4)
     paged(stage)
     result = {"handle": 1, "result": RESULT}
+    # The next in line comes while rank 0 computes, and the last leaves; both have their results with their slots.
     assert spoken(stage, Folded(rank=3, op=0, results=(RESULT,))) == [
         Deliver(rank=0, **result),
-        Deliver(rank=3, **result),
         Run(rank=0),
+        PageOut(rank=3),
+        PageIn(rank=1, beside=True),
     ]
-    # The next in line comes while rank 0 computes, and the last in line leaves once it has its result.
     assert spoken(stage, Delivered(rank=0, handle=1)) == []
-    assert spoken(stage, Delivered(rank=3, handle=1)) == [PageOut(rank=3), PageIn(rank=1, beside=True)]
-    assert spoken(stage, left(3), came(1)) == [Deliver(rank=1, **result)]
+    assert spoken(stage, left(3), came(1)) == []
     stage.now += 1
     stage.hear(posted(0, 2, all_reduce(), payload=bytes_of(0, 2)))
-    assert spoken(stage, waited(0, 2)) == [Run(rank=1), PageOut(rank=0), PageIn(rank=2, beside=True)]
+    assert spoken(stage, waited(0, 2)) == [
+        Deliver(rank=1, **result),
+        Run(rank=1),
+        PageOut(rank=0),
+        PageIn(rank=2, beside=True),
+    ]
 
 
 def test_a_rank_that_gets_its_slot_while_away_goes_on_once_it_is_back() -> None:
@@ -130,8 +135,7 @@ def test_a_rank_that_gets_its_slot_while_away_goes_on_once_it_is_back() -> None:
     stage.hear(posted(1, 1, all_reduce(), payload=bytes_of(1, 1)))
     stage.hear(waited(1, 1))
     result = {"handle": 1, "result": RESULT}
-    assert spoken(stage, Folded(rank=1, op=0, results=(RESULT,))) == [Deliver(rank=1, **result)]
-    assert spoken(stage, Delivered(rank=1, handle=1)) == [PageOut(rank=1), PageIn(rank=0, beside=True)]
+    assert spoken(stage, Folded(rank=1, op=0, results=(RESULT,))) == [PageOut(rank=1), PageIn(rank=0, beside=True)]
     for _ in range(8):
         assert stage.pass_time(QUANTUM) == []  # it is not looked at: it cannot go on yet
     assert spoken(stage, left(1), came(0)) == [Deliver(rank=0, **result), Run(rank=0)]
@@ -183,6 +187,19 @@ def test_without_a_folder_for_it_a_full_host_ends_the_run() -> None:
     assert stage.world.broke == (
         "the host pool is full; raise devices.host_memory, or set devices.spill to a folder on a disk"
     )
+
+
+def test_a_rank_leaves_a_full_host_alone_until_another_has_come_from_there() -> None:
+    stage = in_turn(4)
+    places = stage.world.pager.residency
+    for rank, place in ((2, Place.COMING), (1, Place.LEAVING)):
+        stage.world.ledger.open("page", rank)
+        places.move(rank, place)
+    stage.hear(PagedOut(rank=1, error="the host pool is full", full=True))
+    assert (stage.world.broke, places.place(1)) == ("", Place.DEVICE)
+    assert stage.hear(came(2)) == [PageOut(rank=1)]
+    stage.hear(PagedOut(rank=1, error="the host pool is full", full=True))
+    assert stage.world.broke.startswith("the host pool is full"), "nobody comes from there any more"
 
 
 def test_memory_that_cannot_come_back_ends_the_run() -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prism.core.events import Clocked, ClockState
 from prism.core.measuring.slice_log import VERSION, Head, Slice, decode, encode
 
+STATES = st.builds(ClockState, st.integers(0, 2000), st.integers(0, 700), st.integers(0, 100))
+CLOCKED = st.builds(Clocked, rank=st.integers(0, 9), before=STATES, after=STATES, throttled=st.just(("power cap",)))
 SLICES = st.lists(
     st.builds(
         Slice,
@@ -14,6 +17,7 @@ SLICES = st.lists(
         st.lists(st.integers(0, 9), min_size=1, max_size=3).map(tuple),
         st.integers(0, 5),
         st.lists(st.lists(st.integers(0, 2**62), max_size=4), max_size=3),
+        st.lists(CLOCKED, max_size=2),
     ),
     max_size=5,
 )

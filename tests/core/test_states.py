@@ -21,13 +21,13 @@ def test_a_row_leads_to_its_state(state: State, trigger: Trigger) -> None:
     rank = Rank(3, state=state)
     assert rank.move(trigger, cause=7) is state
     assert rank.state is TRANSITIONS[state][trigger]
-    assert list(rank.story) == [f"#7 {trigger.value}: {state.value} -> {rank.state.value}"]
+    assert list(rank.story) == [(7, trigger, state, rank.state)]
 
 
 @pytest.mark.parametrize(("state", "trigger"), OTHERS)
 def test_what_is_no_row_is_refused_with_the_rows_and_the_story(state: State, trigger: Trigger) -> None:
     rank = Rank(3, state=state)
-    rank.story.append("#1 grant: new -> launching")
+    rank.story.append((1, Trigger.GRANT, State.NEW, State.LAUNCHING))
     with pytest.raises(InvalidTransition) as refusal:
         rank.move(trigger, cause=7)
     text = str(refusal.value)
@@ -41,7 +41,7 @@ def test_the_story_of_a_rank_is_its_last_moves() -> None:
     rank = Rank(0, state=State.RUNNING)
     for cause in range(STORY_LENGTH + 5):
         rank.move(Trigger.SPEAK, cause)
-    assert rank.story[0].startswith("#5 ")
+    assert rank.story[0][0] == 5
     assert len(rank.story) == STORY_LENGTH
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from prism.core.events import AnyEvent, Posted, Staged
-from prism.core.instructions import AnyInstruction
+from prism.core.instructions import AnyInstruction, Probe
 from prism.core.stage.kept import EVERYTHING, Kept
 from prism.gpu.cuda.communicator import CudaCommunicator
 from prism.gpu.cuda.link import CudaLink
@@ -55,6 +55,7 @@ class Line:
 
     def __init__(self, line: socket.socket) -> None:
         self._line = line
+        self._line.settimeout(0.05)
         self._frames: Unpacker[AnyEvent] = Unpacker(AnyEvent)
         self._heard: list[AnyEvent] = []
 
@@ -64,7 +65,9 @@ class Line:
             for place, event in enumerate(self._heard):
                 if isinstance(event, kind):
                     return self._heard.pop(place)
-            self._heard += self._frames.feed(self._line.recv(1 << 16))
+            self.say(Probe(rank=0))  # whereupon it says what it has kept
+            with contextlib.suppress(TimeoutError):
+                self._heard += self._frames.feed(self._line.recv(1 << 16))
 
     def end(self) -> None:
         """Say nothing more; what the rank still says is not refused."""
@@ -90,6 +93,7 @@ class Stage:
         for name in ("scratch", "record"):
             (folder / name).mkdir()
         ours, theirs = socket.socketpair()
+        OPEN.append(theirs)
         self.driver = FakeDriver()
         self.line = Line(ours)
         self.record = folder / "record"

@@ -50,6 +50,20 @@ def threads(meter: MemoryMeter) -> list[MemoryStats | None]:
     return [held, meter.stats()]
 
 
+def laps(meter: MemoryMeter) -> list[int | None]:
+    """1,024 bytes that stay and 2,048 that come and go; nothing; 512 after a reset of the peak; nothing held."""
+    meter.lap()
+    held = torch.empty(1024, dtype=torch.uint8)
+    torch.empty(2048, dtype=torch.uint8)
+    told = [meter.lap(), meter.lap()]
+    more = torch.empty(512, dtype=torch.uint8)
+    del more
+    meter.reset_peak()
+    told.append(meter.lap())
+    del held
+    return [*told, meter.lap(), meter.lap()]
+
+
 def limited(meter: MemoryMeter) -> list[str]:
     """What is refused on a device of 2,048 bytes that holds 1,024."""
     meter.limit(2048)
@@ -82,7 +96,7 @@ def main() -> None:
     meter = MemoryMeter()
     del older
     cases = {"older": [meter.stats()], "sequence": sequence(meter), "threads": threads(meter), "own": own(meter)}
-    json.dump({"reason": meter.reason, "refused": limited(meter), **cases}, sys.stdout)
+    json.dump({"reason": meter.reason, "laps": laps(meter), "refused": limited(meter), **cases}, sys.stdout)
 
 
 if __name__ == "__main__":

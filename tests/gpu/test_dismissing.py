@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import socket
 import subprocess
 from pathlib import Path
 from typing import Any
 
-from prism.core.instructions import Launch
-from prism.gpu.birth import Birth, Born, Gone, Unborn
+import msgspec
+import pytest
+
+from prism.core.calls import Ref
+from prism.core.events import AnyEvent, Broke
+from prism.core.graph import OpKind
+from prism.core.instructions import AnyInstruction, Fold, Launch
+from prism.gpu.birth import Birth, Born, Gone, Introduction, Unborn
+from prism.gpu.fork_server import ForkServer
+from prism.gpu.line import Line
+from prism.gpu.rank_line import RankLine
 from prism.gpu.worker import Worker
+from prism.net.frames import Unpacker, pack
 from prism.net.messages import Broken, Dismiss, Dismissed, Goodbye, Order, Program, Report, Setup
 
 
@@ -103,3 +116,66 @@ async def test_a_process_that_cannot_be_made_ends_the_stage_with_the_reason(tmp_
     assert coordinator.said[0] == Broken(reason="rank 3 cannot be started: no more processes")
     await worker.run()
     assert coordinator.said[-1] == Dismissed()
+
+
+async def test_a_fork_server_that_cannot_be_started_ends_the_stage_and_not_the_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def start(program: Program) -> ForkServer:
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(ForkServer, "start", start)
+    paths = {name: str(tmp_path / name) for name in ("payloads", "logs")}
+    coordinator = Coordinator(msgspec.structs.replace(SETUP, **paths), Dismiss(), Goodbye())
+    await Worker("w", coordinator, tmp_path).run()  # type: ignore[arg-type]
+    (told,) = (message for message in coordinator.said if isinstance(message, Broken))
+    assert told.reason.startswith("the fork server of the ranks cannot be started: Resource temporarily unavailable; ")
+    assert "`ulimit -u`" in told.reason
+    assert coordinator.said[-1] == Dismissed()
+
+
+async def test_an_assistant_that_has_no_room_says_so(tmp_path: Path) -> None:
+    worker = at_work(tmp_path, coordinator := Coordinator(), Births())
+    worker.report(Broke(rank=-2, reason="no room"))
+    assert coordinator.said == [Broken(reason="assistant 1: no room")]
+    worker._processes._hearing.cancel()
+
+
+async def test_a_rank_that_says_what_is_no_message_is_told_by_name(tmp_path: Path) -> None:
+    worker = at_work(tmp_path, coordinator := Coordinator(), Births())
+    worker._processes._due = {3}
+    line = RankLine(worker._processes)
+    line.data_received(pack(Introduction(rank=3, pid=os.getpid())))
+    line.data_received(b"\x05\x00\x00\x00hello")
+    (told,) = (message for message in coordinator.said if isinstance(message, Broken))
+    assert told.reason.startswith(
+        "rank 3 says what is no message, which its program may have written there: a frame of"
+    )
+    worker._processes._hearing.cancel()
+
+
+def test_a_rank_that_is_told_what_is_no_message_says_so_before_it_ends() -> None:
+    ours, theirs = socket.socketpair()
+    rank = os.fork()
+    if rank == 0:
+        ours.close()
+        Line(3, theirs)._read()
+    theirs.close()
+    ours.sendall(b"\x05\x00\x00\x00hello")
+    (told,) = Unpacker[AnyEvent](AnyEvent).feed(ours.recv(4096))
+    assert isinstance(told, Broke)
+    assert told.reason.startswith("what it was told is lost: ProtocolError: a frame of 5 bytes is no message")
+    assert os.waitstatus_to_exitcode(os.waitpid(rank, 0)[1]) == 1
+    ours.close()
+
+
+def test_the_routes_of_a_wide_operation_fit_into_a_frame() -> None:
+    """A folded all_to_all of 8,192 members of which 256 run: metadata of more than 64 MiB."""
+    routes = tuple(tuple(Ref("worker-0.s1-17-4711-input", 1 << 30, 1 << 20) for _ in range(8192)) for _ in range(256))
+    fold = Fold(rank=0, op=1, kind=OpKind.ALL_TO_ALL, dtype="float32", reduce="none", root=-1, inputs=(), routes=routes)
+    data = pack(fold)
+    assert len(data) > 64 << 20
+    frames, found = Unpacker[AnyInstruction](AnyInstruction), []
+    for at in range(0, len(data), 1 << 20):
+        found += frames.feed(data[at : at + (1 << 20)])
+    assert found == [fold]

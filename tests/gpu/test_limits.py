@@ -40,7 +40,8 @@ def test_a_fork_that_fails_is_told_and_the_fork_server_goes_on(
     assert "`ulimit -u`" in told.reason
 
 
-def test_memory_that_a_fork_lacks_has_another_fix() -> None:
+def test_memory_and_files_that_a_fork_lacks_have_other_fixes() -> None:
     told = no_process(OSError(errno.ENOMEM, "Cannot allocate memory"))
     assert told.startswith("Cannot allocate memory; ")
     assert "devices.host_memory" in told
+    assert "`ulimit -n`" in no_process(OSError(errno.EMFILE, "Too many open files"))

@@ -38,7 +38,8 @@ def told_by_a_sandbox_rank(board: Board, error: Exception) -> list[Any]:
 def exit_of_an_assistant(board: Board, error: Exception, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     codes: list[int] = []
     monkeypatch.setattr(assistant.os, "_exit", codes.append)
-    assistant._give_up(board, error)
+    line: Any = SimpleNamespace(sendall=lambda data: None)
+    assistant._give_up(board, line, -1, error)
     return codes
 
 

@@ -55,6 +55,10 @@ def test_threads_share_one_count_and_free_each_others_blocks(metered: dict[str, 
     assert end == [0, 4 * 1024, 0, 4 * 1024]
 
 
+def test_a_lap_is_the_most_since_the_one_before(metered: dict[str, Any]) -> None:
+    assert metered["laps"] == [3072, 1024, 1536, 1024, 0]
+
+
 def test_what_would_cross_the_limit_is_refused_and_not_counted(metered: dict[str, Any]) -> None:
     end = "The device has a total capacity of 2.00 KiB of which 1.00 KiB is free and 1.00 KiB is in use."
     assert metered["refused"] == [

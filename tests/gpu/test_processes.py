@@ -4,8 +4,33 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from prism.gpu import processes
+import pytest
+
+from prism.gpu import processes, vitals
+from prism.gpu.vitals import LOOKS, Vitals
+
+
+@contextmanager
+def stopped(count: int) -> Iterator[list[int]]:
+    """So many processes that are stopped."""
+    children = []
+    for _ in range(count):
+        child = os.fork()
+        if child == 0:
+            os.kill(os.getpid(), signal.SIGSTOP)
+            os._exit(0)
+        children.append(child)
+    try:
+        for child in children:
+            assert os.WIFSTOPPED(os.waitpid(child, os.WUNTRACED)[1])
+        yield children
+    finally:
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
 
 
 def test_who_computes_can_only_be_starved_and_who_is_stopped_is_not() -> None:
@@ -22,3 +47,40 @@ def test_who_computes_can_only_be_starved_and_who_is_stopped_is_not() -> None:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     assert not processes.is_starved(child)
+
+
+def test_all_that_are_stopped_are_named_and_nobody_too_soon() -> None:
+    with stopped(2) as (one, other):
+        named, looking = {"one": one, "me": os.getpid(), "other": other}, Vitals()
+        assert [looking.look(named) for _ in range(LOOKS - 1)] == [[]] * (LOOKS - 1)
+        assert looking.look(named) == ["one", "other"]
+
+
+def test_who_goes_on_is_looked_at_anew() -> None:
+    with stopped(1) as (child,):
+        named, looking = {"child": child}, Vitals()
+        for _ in range(LOOKS - 1):
+            looking.look(named)
+        looking.look({})
+        assert [looking.look(named) for _ in range(LOOKS - 1)] == [[]] * (LOOKS - 1)
+        assert looking.look(named) == ["child"]
+
+
+def test_many_are_looked_at_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vitals, "AT_A_TIME", 1)
+    with stopped(1) as (child,):
+        named, looking = {"me": os.getpid(), "child": child, "also me": os.getpid()}, Vitals()
+        looks = [looking.look(named) for _ in range(3 * LOOKS)]
+        assert looks.index(["child"]) == 3 * (LOOKS - 1) + 1
+
+
+def test_what_threads_wait_in_is_known_for_each_machine_by_its_own_numbers() -> None:
+    assert processes.WAITING["x86_64"] != processes.WAITING["aarch64"]
+    assert 202 in processes.WAITING["x86_64"], "futex, <asm/unistd_64.h>"
+    assert 98 in processes.WAITING["aarch64"], "futex, <asm-generic/unistd.h>"
+    assert processes.unknown_machine() == ""
+
+
+def test_a_machine_whose_numbers_are_not_known_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "WAITING_CALLS", frozenset())
+    assert "are not known; ranks run on x86_64 and aarch64" in processes.unknown_machine()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -12,8 +12,6 @@ from prism.core.emulation.summary import summarize
 from prism.core.emulation.touching import find_touching
 from prism.core.graph import Graph, OpKind
 from prism.core.timeline.replay import evaluate, make_plan
-from prism.gpu.emulation.prefetch import Pool
-from prism.gpu.emulation.virtual import VirtualRanks
 from prism.gpu.emulation.walk import Walk
 from prism.net.board import Board
 from prism.net.schedule import OpColumns, Plain, Schedule
@@ -30,9 +28,11 @@ class Played:
         self.ops = list(range(ops))
         self.begun: list[int] = []
 
-    def job(self, op: int, posts: Any, pool: Any) -> tuple[str, Any]:
+    def begin(self, op: int, posts: Any) -> None:
         self.begun.append(op)
-        return "any", lambda: None
+
+    def turn(self) -> bool:
+        return False
 
 
 class Emulated:
@@ -50,7 +50,7 @@ class Emulated:
         self.board = Board(path / "board", len(SANDBOX), count, create=True)
         self.board.started[:] = 1
         self.played = Played(count)
-        self.walk = Walk(schedule, self.board, cast(VirtualRanks, self.played), cast("Pool[Any]", None))
+        self.walk = Walk(schedule, self.board, self.played)
         self.walk.begin()
         self.group = columns.group
 

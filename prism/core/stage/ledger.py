@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+BUSY = frozenset({"fold", "deliver", "defer", "stage", "page"})
+"""What may let a rank act that waits; a look at it is none."""
+
 
 class Ledger:
     """Open instructions of each rank, by what they are (fold, deliver, probe, suspend) and a number.
 
-    So are inputs that a rank has yet to bring (stage), and memory that is moved or waited for (page).
+    So are inputs that a rank has yet to bring (stage), memory that is moved or waited for (page), and results that it
+    will be given with its slot (defer).
     """
 
     def __init__(self) -> None:
@@ -30,8 +34,8 @@ class Ledger:
         return was_open
 
     def busy(self, rank: int) -> bool:
-        """Whether the rank has been given something to do whose ending is still to come; a look at it is none."""
-        return any(what in ("fold", "deliver", "stage", "page") for what, _ in self._open[rank])
+        """Whether the rank has been given something to do whose ending is still to come."""
+        return any(what in BUSY for what, _ in self._open[rank])
 
     def of(self, what: str, rank: int) -> list[int]:
         """The numbers that are open for a rank, oldest first."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from prism.core.calls import Ref
 from prism.core.events import Completed, Delivered, Folded, Posted, Staged, Waited
 from prism.core.graph import OpKind
-from prism.core.instructions import Fold, Leave, Release, Run
+from prism.core.instructions import Fold, Leave, Run
 from prism.core.stage.exchange import Done, FoldDue, Lent, Outcome, Spent
 from prism.core.stage.ranks import Rank
 from prism.core.stage.states import State, Trigger
@@ -114,7 +114,7 @@ class Operations(Turns):
         """Tell ranks which of their bytes nobody needs."""
         for rank, payload in spent:
             if self.ranks[rank].alive:
-                self.say(Release, rank, payload=payload)
+                self.spend(rank, payload)
 
     def _fold(self, due: FoldDue, rank: int) -> None:
         """Let `rank` do the sum."""

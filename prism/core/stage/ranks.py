@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from prism.core.calls import Reply, StoreCall
 from prism.core.events import PeakBreakdown, Posted
-from prism.core.stage.states import State, Trigger, step
+from prism.core.stage.states import TRANSITIONS, State, Trigger, step
 
 STORY_LENGTH = 12
 """How many of a rank's last transitions an error tells."""
@@ -42,13 +42,14 @@ class Rank:
     snapshot: str = ""  # the file with what its memory held when it ran out
     iterations: int = 0
     switches: int = 0  # times it got a slot back after its start
-    story: deque[str] = field(default_factory=lambda: deque(maxlen=STORY_LENGTH))
+    story: deque[tuple[int, Trigger, State, State]] = field(default_factory=lambda: deque(maxlen=STORY_LENGTH))
 
     def move(self, trigger: Trigger, cause: int) -> State:
         """Follow the table; returns the state before."""
         before = self.state
-        self.state = step(before, trigger, f"rank {self.rank}: {'; '.join(self.story) or 'nothing before'}")
-        self.story.append(f"#{cause} {trigger.value}: {before.value} -> {self.state.value}")
+        after = TRANSITIONS[before].get(trigger)
+        self.state = after if after is not None else step(before, trigger, self._told())
+        self.story.append((cause, trigger, before, self.state))
         return before
 
     def idle_for(self, now: int) -> int:
@@ -63,3 +64,8 @@ class Rank:
     def unfinished(self, handles: tuple[int, ...]) -> tuple[int, ...]:
         """Those of the handles whose operations are not done."""
         return tuple(h for h in handles if h in self.open)
+
+    def _told(self) -> str:
+        """The last transitions."""
+        moves = (f"#{cause} {by.value}: {before.value} -> {after.value}" for cause, by, before, after in self.story)
+        return f"rank {self.rank}: {'; '.join(moves) or 'nothing before'}"

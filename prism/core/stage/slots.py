@@ -1,57 +1,83 @@
-"""Who may compute: the slots, and the line of ranks that wait for one, first come first served."""
+"""Who may compute: the slots of each host, and its line of ranks that wait for one, first come first served."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 
 class Slots:
-    """A fixed number of slots; a rank is in line at most once. `new` are those without a process, which are first."""
+    """`count` slots on each host; a rank is in line at most once. `new` are those without a process, which are first.
 
-    def __init__(self, count: int, new: Iterable[int]) -> None:
-        self.count = count
-        self.free = count
-        self._new = deque(new)
-        self._line = deque[int]()
+    `hosts`: the host of each rank, by number; left out, all are on one.
+    """
+
+    def __init__(self, count: int, new: Iterable[int], hosts: Mapping[int, int] | None = None) -> None:
+        self._host_of = hosts
+        dealt: dict[int, list[int]] = {} if hosts else {0: []}
+        for rank in new:
+            dealt.setdefault(hosts[rank] if hosts else 0, []).append(rank)
+        self._hosts = {host: _HostSlots(count, ranks) for host, ranks in dealt.items()}
+        self._all = tuple(self._hosts.values())
+        self.count = count * len(self._all)
 
     @property
-    def waiting(self) -> int:
-        """How many ranks wait for a slot."""
-        return len(self._new) + len(self._line)
+    def free(self) -> int:
+        """How many slots nobody holds."""
+        return sum(host.free for host in self._all)
 
     @property
     def head(self) -> int | None:
-        """The rank with a process that is next, or None."""
-        return self._line[0] if self._line else None
-
-    def place(self, rank: int) -> int:
-        """How many are before the rank in line; -1 if it does not stand there."""
-        return self._line.index(rank) if rank in self._line else -1
+        """The rank with a process that is next, or None; where there are several hosts, on the first that has one."""
+        return next((host.line[0] for host in self._all if host.line), None)
 
     @property
     def held_back(self) -> bool:
         """Whether slots stay free because only new ranks could use them."""
-        return bool(self.free and self._new and not self._line)
+        return any(host.free and host.new for host in self._all) and not any(host.line for host in self._all)
+
+    def waiting(self, rank: int) -> bool:
+        """Whether others wait for a slot of the rank's host."""
+        host = self._of(rank)
+        return bool(host.new or host.line)
+
+    def place(self, rank: int) -> int:
+        """How many are before the rank in line; -1 if it does not stand there."""
+        line = self._of(rank).line
+        return line.index(rank) if rank in line else -1
 
     def enqueue(self, rank: int) -> None:
         """The rank could go on and gets in line."""
-        self._line.append(rank)
+        self._of(rank).line.append(rank)
 
-    def release(self) -> None:
-        """A rank gave its slot up."""
-        self.free += 1
+    def release(self, rank: int) -> None:
+        """The rank gave its slot up."""
+        self._of(rank).free += 1
 
     def drop(self, rank: int) -> None:
         """The rank leaves the line, if it stands there."""
-        for line in (self._line, self._new):
+        host = self._of(rank)
+        for line in (host.line, host.new):
             if rank in line:
                 line.remove(rank)
 
     def grant(self, admits: bool = True) -> int | None:
         """The next rank that may go on, or None; `admits`: it may be a new one."""
-        line = self._new if self._new and admits else self._line
-        if not self.free or not line:
-            return None
-        self.free -= 1
-        return line.popleft()
+        for host in self._all:
+            line = host.new if host.new and admits else host.line
+            if host.free and line:
+                host.free -= 1
+                return line.popleft()
+        return None
+
+    def _of(self, rank: int) -> _HostSlots:
+        return self._hosts[self._host_of[rank] if self._host_of else 0]
+
+
+class _HostSlots:
+    """The slots of one host that are free, and its ranks in line: without a process, and with one."""
+
+    def __init__(self, free: int, new: Iterable[int]) -> None:
+        self.free = free
+        self.new = deque(new)
+        self.line = deque[int]()

@@ -8,14 +8,25 @@ wait, so programs that poll make progress on one slot.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from prism.core.calls import Reply
+from prism.core.calls import Ref, Reply
 from prism.core.events import PagedIn, PagedOut, Pressed, Probed, Spilled, Suspended, Weighed
-from prism.core.instructions import Answer, AnyInstruction, Deliver, Launch, Probe, Resume, Run, Spill, Suspend
+from prism.core.instructions import (
+    Answer,
+    AnyInstruction,
+    Deliver,
+    Launch,
+    Probe,
+    Release,
+    Resume,
+    Run,
+    Spill,
+    Suspend,
+)
 from prism.core.stage.admission import UNBOUNDED, Admission, HostMemory
 from prism.core.stage.exchange import Exchange
 from prism.core.stage.paging import Pager
@@ -43,13 +54,15 @@ class Turns(Situation):
         hang_after: int,
         preempt: bool,
         memory: HostMemory = UNBOUNDED,
+        hosts: Mapping[int, int] | None = None,
     ) -> None:
         super().__init__(ranks, exchange, hang_after)
-        self.slots = Slots(slots, ranks)
+        self.slots = Slots(slots, ranks, hosts)
         self.admission = Admission(len(ranks), slots, memory)
         self.pager = Pager(self, self.slots, memory.pages_spill)
         self._blocked: dict[int, None] = {}  # ranks that wait, the latest last
         self._deferred: dict[int, list[dict[str, Any]]] = {}  # results that ranks get with their next slot
+        self._spent: dict[int, list[Ref]] = {}  # bytes that nobody needs, by the rank that is to hear so
         self._spilling = 0  # ranks that were told to and have not said that they have
         self._still: int | None = None  # ns: since when nobody can go on but ranks that are not admitted
         self.seq = 0  # the number of the event that is being handled
@@ -62,7 +75,7 @@ class Turns(Situation):
         after = rank.state
         if before in HOLDS_SLOT and after not in HOLDS_SLOT:
             rank.idle += self.now - rank.since
-            self.slots.release()
+            self.slots.release(rank.rank)
         if after in WANTS_SLOT and before not in WANTS_SLOT:
             self.slots.enqueue(rank.rank)
         if after is State.ENDED and before in WANTS_SLOT:
@@ -77,6 +90,7 @@ class Turns(Situation):
             self.admission.gone(rank.rank)
             self.pager.gone(rank.rank)
             self._deferred.pop(rank.rank, None)
+            self._spent.pop(rank.rank, None)
             self._spilling -= self.ledger.close("spill", rank.rank)
         self.acting += (after in ACTS) - (before in ACTS)
         self.ended += (after is State.ENDED) - (before is State.ENDED)
@@ -86,7 +100,13 @@ class Turns(Situation):
         """Tell a rank, or its worker about it; what touches its memory once that is on the device."""
         instruction = kind(rank=rank, cause=self.seq, **fields)
         if self.pager.passes(instruction):
+            for payload in self._spent.pop(rank, ()):
+                self._out.append(Release(rank=rank, cause=self.seq, payload=payload))
             self._out.append(instruction)
+
+    def spend(self, rank: int, payload: Ref) -> None:
+        """Nobody needs these bytes of a rank any more: it hears so with what it hears next, which wakes it up."""
+        self._spent.setdefault(rank, []).append(payload)
 
     def answer(self, rank: int, call: int, reply: Reply) -> None:
         """Tell a rank what the store said."""
@@ -109,7 +129,8 @@ class Turns(Situation):
             rank = self.ranks[number]
             self.admission.enter(number)
             for result in self._deferred.pop(number, ()):
-                self.say(Deliver, number, **result)
+                self.ledger.close("defer", number, result["handle"])
+                self._deliver(number, **result)
             before = self.move(rank, Trigger.GRANT)
             rank.since = self.now
             if before is State.NEW:
@@ -129,16 +150,20 @@ class Turns(Situation):
     # -- memory ------------------------------------------------------------------------------------------------------
 
     def deliver(self, rank: Rank, handle: int, **result: Any) -> None:
-        """Tell a rank that an operation is done; one that has spilled and is in line hears it with its slot.
+        """Tell a rank that an operation is done; one that is in line hears it with its slot, and so wakes up once.
 
-        Copying the result would bring memory back that is not needed yet. A rank that is not in line may have a
-        callback on the result by which others can go on.
+        Until then it needs no memory for the result. A rank that is not in line may have a callback on the result by
+        which others can go on.
         """
-        self.ledger.open("deliver", rank.rank, handle)
-        if rank.state is State.READY and self.admission.has_spilled(rank.rank):
+        if rank.state is State.READY:
+            self.ledger.open("defer", rank.rank, handle)
             self._deferred.setdefault(rank.rank, []).append({"handle": handle, **result})
         else:
-            self.say(Deliver, rank.rank, handle=handle, **result)
+            self._deliver(rank.rank, handle, **result)
+
+    def _deliver(self, rank: int, handle: int, **result: Any) -> None:
+        self.ledger.open("deliver", rank, handle)
+        self.say(Deliver, rank, handle=handle, **result)
 
     def on_weighed(self, rank: Rank, event: Weighed) -> None:
         """What a rank holds of the host's memory."""
@@ -210,7 +235,7 @@ class Turns(Situation):
         self.ledger.close("probe", rank.rank)
         rank.idle_probes = rank.idle_probes + 1 if event.waiting and rank.open else 0
         here = self.pager.residency.here(rank.rank)
-        if rank.state is State.RUNNING and self.slots.waiting and here and not self.busy(rank):
+        if rank.state is State.RUNNING and self.slots.waiting(rank.rank) and here and not self.busy(rank):
             self.ledger.open("suspend", rank.rank)
             self.say(Suspend, rank.rank)
 

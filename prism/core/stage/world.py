@@ -9,7 +9,7 @@ exchange.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from prism.core.events import (
@@ -57,7 +57,7 @@ MANY = 128
 
 
 class World(Asking):
-    """One stage: `ranks` run on `slots` slots, and `exchange` answers what they post."""
+    """One stage: `ranks` run on `slots` slots of each of their `hosts`, and `exchange` answers what they post."""
 
     def __init__(
         self,
@@ -67,8 +67,9 @@ class World(Asking):
         hang_after: int,
         preempt: bool = True,
         memory: HostMemory = UNBOUNDED,
+        hosts: Mapping[int, int] | None = None,
     ) -> None:
-        super().__init__(ranks, slots, exchange, hang_after, preempt, memory)
+        super().__init__(ranks, slots, exchange, hang_after, preempt, memory, hosts)
         self._killed = False
         self._unseen = 0  # ticks and exits since all ranks were looked at
 

@@ -1,0 +1,132 @@
+"""An emulation on several hosts: which FIFOs cross, what the board tells, and who is let in."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+pytest.importorskip("prism.gpu.pruned", exc_type=ImportError)
+from prism.core.calls import Call
+from prism.core.graph import OpKind
+from prism.core.record import PostStep
+from prism.gpu.emulation import relay
+from prism.gpu.emulation.gateway import ECHO, Gateway, Traffic
+from prism.gpu.emulation.links import links
+from prism.gpu.pruned.bridge import Link, Party, dial
+from prism.net.board import Board
+from prism.net.messages import Emulating, Laid
+from prism.net.schedule import GroupPart, SandboxPart, Schedule
+from prism.spreading import pieces, spread, take_in
+
+
+def schedule(sandbox: tuple[int, ...], part: GroupPart, *kinds: OpKind) -> Schedule:
+    """One group, in which the first sandbox rank posts operations of these kinds; messages go from rank 4 to rank 7."""
+    count = len(kinds)
+    ends = {"sender": np.full(count, 4), "receiver": np.full(count, 7), "tag": np.zeros(count, int)}
+    ops = SimpleNamespace(group=np.zeros(count, int), **ends)
+    steps = [PostStep("g", number, Call(kind), "") for number, kind in enumerate(kinds)]
+    posts = SandboxPart(sandbox[0], [*range(count), -1], [*steps, steps[0]])
+    touching, plain = SimpleNamespace(sandbox=sandbox), SimpleNamespace(groups={0: part}, parts=[posts])
+    return cast(Schedule, SimpleNamespace(touching=touching, plain=plain, ops=ops))
+
+
+def ends(found: list[Any]) -> dict[tuple[str, str], tuple[int, int]]:
+    """The ends of each FIFO of a group, written as m0, a0 and p0, to who plays them."""
+    return {(short(link.sender), short(link.receiver)): (sender, receiver) for link, sender, receiver in found}
+
+
+def short(party: Party) -> str:
+    return f"{party.role[0]}{party.rank}"
+
+
+ALONE = GroupPart(size=8, sandbox=[2], ranks=[4])
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (OpKind.ALL_REDUCE, {("m2", "a2"): (4, -1), ("a2", "m2"): (-1, 4)}),
+        (OpKind.ALL_TO_ALL, {("m2", "p2"): (4, -1), ("p2", "m2"): (-1, 4)}),
+    ],
+)
+def test_one_sandbox_rank_meets_its_assistant_only(
+    kind: OpKind, expected: dict[tuple[str, str], tuple[int, int]]
+) -> None:
+    assert ends(links(schedule((4,), ALONE, kind))) == expected
+
+
+def test_neighbours_meet_each_other_and_an_arc_is_played_by_the_assistant_of_who_follows() -> None:
+    part = GroupPart(size=4, sandbox=[0, 1], ranks=[4, 5])
+    found = links(schedule((4, 5), part, OpKind.ALL_REDUCE, OpKind.GATHER))
+    told = ends(found)
+    assert told["m0", "m1"] == (4, 5)
+    assert (told["m1", "a1"], told["a1", "m0"]) == ((5, -1), (-1, 4))
+    assert ("m0", "a0") not in told
+    assert told["m1", "m0"] == (5, 4)  # as partners in pairs
+    assert len(found) == len({link for link, _, _ in found})
+
+
+def test_messages_cross_between_a_sandbox_rank_and_its_own_assistant() -> None:
+    ((link, sender, receiver),) = links(schedule((4,), ALONE, OpKind.SEND_RECV))
+    assert (link, sender, receiver) == (Link("group0-from4-to7-tag0"), 4, -1)
+
+
+def test_sandbox_ranks_and_assistants_are_on_different_hosts_where_there_are_some() -> None:
+    members = {name: SimpleNamespace(gateway=f"{name}:1", host=name) for name in "abc"}
+    emulation = Emulating(directory="", sandbox=(1, 3, 5), pool=0)
+    one = spread(emulation, cast(Any, members), dict.fromkeys((1, 3, 5), 0))
+    assert (one.sandbox, one.assistants) == ({1: "a", 3: "a", 5: "a"}, ("b", "c", "b"))
+    alone = spread(emulation, cast(Any, {"a": members["a"]}), dict.fromkeys((1, 3, 5), 0))
+    assert alone.assistants == ("a", "a", "a")
+
+
+def test_the_board_tells_what_its_host_writes_and_nothing_else(tmp_path: Path) -> None:
+    here, there = (Board(tmp_path / name, 2, 3, create=True) for name in ("here", "there"))
+    ours, theirs = socket.socketpair()
+    stop = threading.Event()
+    hearing = threading.Thread(target=relay.hear, args=(there.cells, theirs))
+    hearing.start()
+    here.posted[1, 2], here.posted[0, 0], here.pool[0, 1], here.started[1] = 7, 99, 5, 3
+    stop.set()
+    relay.tell(here.cells, here.written_by([1], [0]), [ours], stop, relay.LOOK_S)
+    hearing.join()
+    assert (there.posted[1, 2], there.pool[0, 1], there.started[1]) == (7, 5, 3)
+    assert there.posted[0, 0] == 0
+
+
+def test_what_is_shared_is_laid_out_but_the_board_which_is_put_together(tmp_path: Path) -> None:
+    room = tmp_path / "room"
+    (room / "schedule" / "ops").mkdir(parents=True)
+    (room / "schedule" / "ops" / "tag.npy").write_bytes(b"x" * 3)
+    Board(room / "board", 1, 2, create=True).posted[0, 0] = 4
+    assert list(pieces(room)) == [Laid(), Laid(file="schedule/ops/tag.npy", at=0, data=b"xxx")]
+    other = Board(tmp_path / "other", 1, 2, create=True)
+    other.posted[0, 1] = 6
+    take_in(room, Laid(file="board", at=0, data=other.cells.tobytes()))
+    assert Board(room / "board", 1, 2).posted.tolist() == [[4, 6]]
+
+
+@pytest.fixture
+def gateway(tmp_path: Path) -> Iterator[Gateway]:
+    opened = Gateway("127.0.0.1", lambda reason: None)
+    cells = Board(tmp_path / "board", 1, 1, create=True).cells
+    opened.begin(Traffic(b"token", tmp_path, [], [], [], cells, np.zeros(0, np.int64), awaited=False))
+    yield opened
+    opened.close()
+
+
+def test_who_knows_the_token_is_answered_and_a_stranger_is_not(gateway: Gateway) -> None:
+    host, _, port = gateway.address.rpartition(":")
+    with dial((host, int(port)), b"token", ECHO) as known, dial((host, int(port)), b"other", ECHO) as stranger:
+        known.sendall(b"?")
+        assert known.recv(1) == b"?"
+        stranger.sendall(b"?")
+        with pytest.raises((ConnectionResetError, AssertionError)):
+            assert stranger.recv(1)
