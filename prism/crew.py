@@ -1,103 +1,78 @@
-"""The workers of a run: started, set up for a stage, told what to do, heard, and ended."""
+"""The workers of a run: set up for a stage, told what to do, heard, and let go."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shutil
-from collections.abc import Sequence
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
 
 import msgspec
 
+from prism.attendance import Attendance, Lost
 from prism.core.events import AnyEvent
 from prism.core.instructions import AnyInstruction
-from prism.errors import ProgramError, RunError
+from prism.errors import RunError
 from prism.exhaustion import room_in
-from prism.gpu import processes
-from prism.net.channel import Codec, Hub
-from prism.net.keys import make_keys
-from prism.net.launch import launch_local
-from prism.net.messages import (
-    Alive,
-    Broken,
-    Dismiss,
-    Dismissed,
-    FromCoordinator,
-    FromWorker,
-    Goodbye,
-    Hello,
-    Order,
-    Prepared,
-    Report,
-    Setup,
-)
-from prism.net.pulse import BEAT_S, BEATS_MISSED, Pulse
-from prism.net.scratch import SHARED_MEMORY, make_scratch, remove_scratch
-from prism.net.zeromq import ZmqListener
+from prism.net.launchers import Launcher
+from prism.net.launchers.local import LocalLauncher
+from prism.net.messages import Dismiss, Dismissed, FromWorker, Laid, Order, Prepared, Printed, Report, Setup, Spread
+from prism.report.units import rank_ranges
+from prism.spreading import clocks, pieces, spread, take_in
 
-GOODBYE_S = 2.0
-"""How long a worker has to end its ranks and itself; then it is killed."""
+__all__ = ["Crew", "Lost"]
+
 DISMISS_S = 1.0
 """How long what is left of a stage has to go before the run goes on without its word; the next stage waits for it."""
-NAME = "worker-0"
+LOGS_S = 20.0
+"""How long the next piece of what ranks have printed on another host may be in coming."""
 
 
-class Lost(RunError):
-    """The worker has gone, or does not answer any more."""
+class Crew(Attendance):
+    """The workers that are there, as one; see Attendance for their coming and going."""
 
+    def __init__(self, launcher: Launcher | None = None, say: Callable[[str], None] = lambda text: None) -> None:
+        super().__init__(launcher or LocalLauncher(), say)
+        self._ranks: dict[int, str] = {}  # the worker of each rank of the stage, where there are several
+        self._logs = Path()
+        self._room = Path()  # what the processes of an emulation share
 
-class Crew:
-    """An async context manager: inside, one worker is connected; `scratch` is a private directory in memory."""
+    @property
+    def size(self) -> int:
+        """How many workers there are."""
+        return len(self.members)
 
-    def __init__(self) -> None:
-        with room_in(SHARED_MEMORY):
-            self.scratch = make_scratch()
-        self._inputs = self.scratch / "inputs"
-        self._process: asyncio.subprocess.Process | None = None
-        self._hub: Hub[FromWorker, FromCoordinator] | None = None
-        self._heard: asyncio.Queue[FromWorker | Lost] = asyncio.Queue()
-        self._pulse = Pulse()
-        self._tasks: list[asyncio.Task[None]] = []
+    async def prepare(self, setup: Setup, places: Mapping[int, int] | None = None) -> None:
+        """Set the workers up for a stage; `places`: the worker of each rank, by number, left out: the first.
 
-    async def __aenter__(self) -> Self:
-        try:
-            with room_in(self.scratch):
-                await self._start()
-            await self._expect(Hello)
-            self._tasks.append(asyncio.create_task(self._feel()))
-        except BaseException:
-            await self.__aexit__()
-            raise
-        return self
+        Raises ProgramError if what the scenario preloads cannot be imported.
+        """
+        names = list(self.members)
+        self._ranks = {rank: names[place] for rank, place in places.items()} if places else {}
+        self._logs = Path(setup.logs)
+        ferries = {name: member.ferry for name, member in self.members.items() if member.ferry}
+        spreads = await self._spread(setup, places) if ferries and setup.emulation is not None else {}
+        with self._marker() if ferries else contextlib.nullcontext("") as marker:
+            for name in names:
+                others = {other: ferry for other, ferry in ferries.items() if other != name}
+                mine = msgspec.structs.replace(setup, ferries=others, marker=marker, spread=spreads.get(name))
+                self.tell(name, mine)
+            await self.all_say(Prepared)
 
-    async def __aexit__(self, *_: object) -> None:
-        for task in self._tasks:
-            task.cancel()
-        try:
-            if self._hub is not None:
-                with contextlib.suppress(RunError):  # a worker that has gone needs no goodbye
-                    self._hub.send(NAME, Goodbye())
-            if self._process is not None:
-                await self._end(self._process)
-            if self._hub is not None:
-                await self._hub.close()
-        finally:
-            remove_scratch(self.scratch)
+    async def dismiss(self, hurry: bool = False) -> None:
+        """End what is left of the stage, whatever is said of it now: how it went is decided.
 
-    async def prepare(self, setup: Setup) -> None:
-        """Set the worker up for a stage; raises ProgramError if what the scenario preloads cannot be imported."""
-        with room_in(self.scratch):
-            self._clear()
-        self._tell(msgspec.structs.replace(setup, scratch=str(self._inputs)))
-        await self._expect(Prepared)
-
-    async def dismiss(self) -> None:
-        """End what is left of the stage, whatever is said of it now: how it went is decided."""
+        `hurry`: what ranks have printed on other hosts is not waited for.
+        """
+        apart = any(member.ferry for member in self.members.values())
+        for name in self.members:
+            self.tell(name, Dismiss())
         with contextlib.suppress(RunError, TimeoutError):  # a worker that is lost has nothing left
-            self._tell(Dismiss())
-            await asyncio.wait_for(self._expect(Dismissed, over=True), DISMISS_S)
+            await self._all_dismissed(LOGS_S if apart and not hurry else DISMISS_S)
 
     def room(self, name: str) -> Path:
         """A fresh private directory in memory for what the processes of a stage share."""
@@ -107,82 +82,71 @@ class Crew:
         return path
 
     def order(self, instructions: Sequence[AnyInstruction]) -> None:
-        """Pass instructions on."""
-        if instructions:
-            self._tell(Order(instructions=tuple(instructions)))
+        """Pass instructions on to the workers of the ranks that they are for."""
+        if not self._ranks:
+            if instructions:
+                self.tell(next(iter(self.members), ""), Order(instructions=tuple(instructions)))
+            return
+        dealt: dict[str, list[AnyInstruction]] = {}
+        for instruction in instructions:
+            dealt.setdefault(self._ranks[instruction.rank], []).append(instruction)
+        for name, of_worker in dealt.items():
+            self.tell(name, Order(instructions=tuple(of_worker)))
 
     async def events(self) -> tuple[AnyEvent, ...]:
-        """The next events, in the order in which the worker heard them."""
-        report = await self._expect(Report)
+        """The next events, in the order in which their worker heard them."""
+        _, report = await self.expect(Report)
         assert isinstance(report, Report)
         return report.events
 
-    async def _start(self) -> None:
-        keys, worker_keys = make_keys()
-        self._hub = Hub(ZmqListener(keys), Codec(FromWorker))
-        path = worker_keys.save(self.scratch)
-        self._process = await launch_local(self._hub.address, path, NAME)
-        self._tasks = [
-            asyncio.create_task(self._listen(self._hub)),
-            asyncio.create_task(self._watch(self._process)),
-        ]
+    def lost_with(self, name: str) -> str:
+        """The ranks that ran on a worker, where others have gone on."""
+        ranks = [rank for rank, of in self._ranks.items() if of == name]
+        return f"; lost with it: what ranks {rank_ranges(ranks)} had done of this stage" if ranks else ""
 
-    def _clear(self) -> None:
-        """Make room: the inputs of the stage before are spent."""
-        shutil.rmtree(self._inputs, ignore_errors=True)
-        self._inputs.mkdir()
+    async def _spread(self, setup: Setup, places: Mapping[int, int] | None) -> dict[str, Spread]:
+        """Lay out on all hosts what the processes of an emulation share, and say who is where."""
+        assert setup.emulation is not None
+        self._room = Path(setup.emulation.directory)
+        where = spread(setup.emulation, self.members, places or dict.fromkeys(setup.emulation.sandbox, 0))
+        ahead = await clocks(list(self.members), self.tell, self.expect)
+        for name in self.members:
+            for piece in pieces(self._room):
+                self.tell(name, piece)
+        return {name: msgspec.structs.replace(where, ahead=ahead[name]) for name in self.members}
 
-    def _tell(self, message: FromCoordinator) -> None:
-        assert self._hub is not None, "a crew is used inside `async with`"
-        self._hub.send(NAME, message)
+    async def _all_dismissed(self, patience_s: float) -> None:
+        """Return once all workers have said that nothing is left; what ranks printed elsewhere comes before that."""
+        said: set[str] = set()
+        while not said >= self.members.keys():
+            name, message = await asyncio.wait_for(self.expect(FromWorker, over=True), patience_s)
+            if isinstance(message, Printed):
+                self._keep(message)
+            elif isinstance(message, Laid):
+                take_in(self._room, message)
+            elif isinstance(message, Dismissed):
+                said.add(name)
 
-    async def _expect(self, kind: type[FromWorker], over: bool = False) -> FromWorker:
-        """The next message of a kind; raises RunError if the worker is lost, or (unless `over`) says it is broken."""
-        while True:
-            message = await self._heard.get()
-            match message:
-                case Lost():
-                    self._heard.put_nowait(message)  # for whoever asks next
-                    raise message
-                case Broken(reason=reason, blame=blame) if not over:
-                    raise ProgramError(reason) if blame else RunError(f"{NAME}: {reason}")
-                case _ if isinstance(message, kind):
-                    return message
+    def _keep(self, part: Printed) -> None:
+        """Write what a rank has printed on another host to where it would be had it run here."""
+        if "/" in part.file or part.file.startswith("."):
+            raise RunError(f"{part.file!r} is no file of a rank")
+        with room_in(self._logs, len(part.data)):
+            descriptor = os.open(
+                self._logs / part.file, os.O_WRONLY | os.O_CREAT | (0 if part.at else os.O_TRUNC), 0o644
+            )
+            try:
+                os.pwrite(descriptor, part.data, part.at)
+            finally:
+                os.close(descriptor)
 
-    async def _listen(self, hub: Hub[FromWorker, FromCoordinator]) -> None:
-        while True:
-            _, message = await hub.recv()
-            self._pulse.felt()
-            if message is None:
-                await self._hung_up()
-            elif not isinstance(message, Alive):
-                self._heard.put_nowait(message)
-
-    async def _watch(self, process: asyncio.subprocess.Process) -> None:
-        code = await process.wait()
-        self._heard.put_nowait(Lost(f"{NAME} was lost ({code}); its output above may say why"))
-
-    async def _hung_up(self) -> None:
-        """Its connection has ended; if its process has, how that ended says more."""
-        assert self._process is not None
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._process.wait(), GOODBYE_S)
-            return
-        self._heard.put_nowait(Lost(f"{NAME} was lost: its connection has ended; its output above may say why"))
-
-    async def _feel(self) -> None:
-        assert self._process is not None
-        await self._pulse.stopped()
-        while processes.is_starved(self._process.pid):  # a thousand ranks that were all given something may come first
-            self._pulse.felt()
-            await self._pulse.stopped()
-        told = f"{NAME} was lost: it has said nothing for {BEATS_MISSED * BEAT_S:.0f} s, and has been stopped or waits"
-        self._heard.put_nowait(Lost(told))
-        self._process.kill()  # its ranks go with it
-
-    async def _end(self, process: asyncio.subprocess.Process) -> None:
+    @contextmanager
+    def _marker(self) -> Iterator[str]:
+        """A file beside the logs for the time in which workers look whether they have the same folder."""
+        path = self._logs / f".shared-{uuid.uuid4().hex}"
+        with room_in(self._logs):
+            path.touch()
         try:
-            await asyncio.wait_for(process.wait(), GOODBYE_S)
-        except TimeoutError:
-            process.kill()
-            await process.wait()
+            yield path.name
+        finally:
+            path.unlink(missing_ok=True)

@@ -13,97 +13,121 @@ import contextlib
 import os
 import resource
 import signal
+import socket
+import sys
+import time
 from pathlib import Path
 
+import msgspec
 import uvloop
 
-from prism.core.events import AnyEvent, Exited, Launched
-from prism.core.instructions import AnyInstruction, Kill, Launch, Probe, Resume, Room, Suspend
+from prism.core.instructions import AnyInstruction, Deliver, Fold, Kill, Launch, Probe, Resume, Room, Suspend
+from prism.errors import PrismError, ProtocolError, RunError
 from prism.gpu import processes
-from prism.gpu.birth import Birth, Introduction, die_with_parent
-from prism.gpu.limits import full, too_few_files
-from prism.gpu.rank_processes import RankProcesses, name_of
-from prism.gpu.room import Rooms, room_socket
-from prism.gpu.vitals import Vitals
-from prism.net.channel import Channel, Codec
-from prism.net.keys import WorkerKeys
+from prism.gpu.birth import die_with_parent
+from prism.gpu.enlisting import arguments, enlisted
+from prism.gpu.limits import no_process, too_few_files
+from prism.gpu.reporting import Reporting
+from prism.gpu.room import room_socket
+from prism.gpu.stage_files import missing
 from prism.net.messages import (
-    Alive,
+    AskTime,
     Broken,
     Dismiss,
     Dismissed,
     FromCoordinator,
-    FromWorker,
     Goodbye,
     Hello,
+    Laid,
     Order,
-    Prepared,
-    Report,
     Setup,
+    Time,
 )
 from prism.net.pulse import beat
-from prism.net.scratch import remove_scratch
+from prism.net.scratch import make_scratch, remove_scratch
 from prism.net.transport import ConnectionClosed
-from prism.net.zeromq import connect
 
 
-class Worker:
-    """One host's worker; `directory` is private to the run."""
-
-    def __init__(self, name: str, channel: Channel[FromCoordinator, FromWorker], directory: Path) -> None:
-        self._name = name
-        self._channel = channel
-        self._directory = directory
-        self._processes = RankProcesses(self, directory / f"{name}.sock")
-        self._rooms = Rooms(self.report)
-        self._vitals = Vitals()
-        self._setup: Setup | None = None  # None between stages
-        self._stage = 0
-        self._events: list[AnyEvent] = []
-        self._loop = asyncio.get_running_loop()
+class Worker(Reporting):
+    """One host's worker: what the coordinator says to it, and what it does then."""
 
     async def run(self) -> None:
         """Serve until the coordinator says goodbye or goes away."""
         server = await self._processes.listen()
         asking = await self._loop.create_unix_server(self._rooms.line, path=str(room_socket(self._processes.socket)))
+        os.chmod(room_socket(self._processes.socket), 0o600)
         beating = asyncio.ensure_future(beat(self._beat))
         try:
-            self._channel.send(Hello(worker=self._name, pid=os.getpid()))
-            while True:
-                match await self._channel.recv():
-                    case Setup() as setup:
-                        await self._set_up(setup)
-                    case Order(instructions=instructions):
-                        for instruction in instructions:
-                            self._obey(instruction)
-                    case Dismiss():
-                        await self._dismiss()
-                        self._channel.send(Dismissed())
-                    case Goodbye():
-                        return
+            self._say_hello()
+            while await self._hear(await self._channel.recv()):
+                pass
         except ConnectionClosed:
             return
+        except ProtocolError as error:
+            with contextlib.suppress(ConnectionClosed):
+                self._channel.send(Broken(reason=f"what the coordinator says does not arrive as it is sent: {error}"))
+            raise
         finally:
             beating.cancel()
             server.close()
             asking.close()
             await self._processes.end()
+            if self._abroad is not None:
+                self._abroad.close()
 
-    # -- what the coordinator says -----------------------------------------------------------------------------------
+    async def _hear(self, message: FromCoordinator) -> bool:
+        """Do what the coordinator says; false when the run is over."""
+        match message:
+            case Setup() as setup:
+                await self._set_up(setup)
+            case Order(instructions=instructions):
+                for instruction in instructions:
+                    self._obey(instruction)
+            case Dismiss():
+                await self._dismiss()
+                self._tell_what_is_left()
+                self._channel.send(Dismissed())
+            case Laid() as piece if self._abroad is not None:
+                self._abroad.laid(piece)
+            case AskTime():
+                self._channel.send(Time(now=time.monotonic_ns()))
+        return not isinstance(message, Goodbye)
+
+    def _say_hello(self) -> None:
+        hello = Hello(worker=self._name, pid=os.getpid(), host=socket.gethostname())
+        if self._abroad is not None:
+            hello = msgspec.structs.replace(hello, ferry=self._abroad.ferry.address, gateway=self._abroad.gateway)
+        self._channel.send(hello)
 
     async def _set_up(self, setup: Setup) -> None:
         """Begin a stage; the fork server stays if what it has imported serves this program too."""
         if not await self._dismiss():
             await self._processes.end()
-        if reason := too_few_files(setup.running):
+        if reason := too_few_files(setup.running) or processes.unknown_machine() or missing(setup):
             self._channel.send(Broken(reason=reason))
             return
-        self._setup = setup
         self._stage += 1
+        self._launched.clear()
+        try:
+            self._setup = await self._lay_out(setup)
+        except RunError as error:
+            self._channel.send(Broken(reason=str(error)))
+            return
         if self._processes.serves(setup.program):
             self.ready()
-        else:
+            return
+        try:
             await self._processes.start(setup.program)
+        except OSError as error:
+            self.broken(f"the fork server of the ranks cannot be started: {no_process(error)}")
+
+    async def _lay_out(self, setup: Setup) -> Setup:
+        """Make room for a stage. Raises RunError."""
+        laid = self._files.lay_out(setup)
+        if self._abroad is None:
+            return laid
+        self._abroad.lay_out(laid, self._stage)
+        return await self._abroad.begin(laid)
 
     async def _dismiss(self) -> bool:
         """The stage is over: what is left of it goes before others come in its place; returns whether it has."""
@@ -119,107 +143,49 @@ class Worker:
                 self._processes.obey(instruction)
             case Room(granted=granted):
                 self._rooms.answer(rank, granted)
-            case _ if rank in self._processes.lines:
-                self._processes.lines[rank].send(instruction)
+            case Deliver() | Fold() if self._abroad is not None:
+                self._abroad.take(instruction)
             case _:
-                pass  # the rank has gone, and its Exited is on the way; nothing is said before it is Launched
+                self._pass_on(instruction)
 
-    def _launch(self, rank: int) -> None:
-        assert self._setup is not None
-        socket = str(self._processes.socket)
-        self._processes.fork(Birth(rank=rank, stage=f"s{self._stage}", socket=socket, setup=self._setup))
-
-    # -- what the processes do ---------------------------------------------------------------------------------------
-
-    def ready(self) -> None:
-        """The stage may begin once its assistants are there."""
-        if self._setup is None:
-            return  # it was dismissed meanwhile
-        for assistant in self._assistants():
-            self._launch(assistant)
-        if not self._assistants():
-            self._channel.send(Prepared())
-
-    def connected(self, introduction: Introduction) -> None:
-        """A rank is there, or the last assistant."""
-        if introduction.rank >= 0:
-            self.report(Launched(rank=introduction.rank, pid=introduction.pid))
-        elif self._setup is not None and set(self._assistants()) <= self._processes.lines.keys():
-            self._channel.send(Prepared())
-
-    def report(self, event: AnyEvent) -> None:
-        """Tell the coordinator, together with whatever else comes in the same turn of the loop."""
-        if not self._events:
-            self._loop.call_soon(self._flush)
-        self._events.append(event)
-
-    def gone(self, rank: int, code: int) -> None:
-        """A process has ended."""
-        if code == -signal.SIGBUS and self._setup is not None and (reason := full(self._directory)):
-            self.broken(f"{reason}; rank {rank} was killed by SIGBUS for it")
-        if rank >= 0:
-            self.report(Exited(rank=rank, code=code))
-        elif rank in self._assistants():
-            self.broken(f"{name_of(rank)} was lost ({code}); its log may say why")
-
-    def broken(self, reason: str, blame: bool = False) -> None:
-        """The stage cannot go on; where there is none, the next one begins anew."""
-        if self._setup is not None:
-            self._channel.send(Broken(reason=reason, blame=blame))
-
-    def _assistants(self) -> list[int]:
-        """The assistants of the stage: one for each sandbox rank of an emulation."""
-        emulation = self._setup.emulation if self._setup is not None else None
-        return [-1 - number for number in range(len(emulation.sandbox))] if emulation is not None else []
-
-    def _flush(self) -> None:
-        events, self._events = self._events, []
-        with contextlib.suppress(ConnectionClosed):
-            self._channel.send(Report(events=tuple(events)))
-
-    def _beat(self) -> None:
-        """Say that all is well, or what is not."""
-        with contextlib.suppress(ConnectionClosed):
-            self._channel.send(Alive())
-            unstoppable = self._processes.unstoppable()
-            if stopped := self._vitals.look(unstoppable):
-                self.broken(f"{stopped} has been stopped by a signal, and does not go on")
-                processes.kill(unstoppable[stopped])
+    def _tell_what_is_left(self) -> None:
+        """Send what a stage leaves on this host alone."""
+        for printed in self._files.printed(self._launched):
+            self._channel.send(printed)
+        for piece in self._abroad.end() if self._abroad is not None else ():
+            self._channel.send(piece)
 
 
-async def serve(name: str, address: str, keys: Path) -> None:
+async def serve(options: argparse.Namespace, directory: Path) -> None:
     """Connect to the coordinator and serve it."""
     task = asyncio.current_task()
     assert task is not None
-    # The kernel's word that the coordinator has died.
+    # Who started this worker has died, or wants it to end.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    try:
-        await _serve(name, address, keys)
-    except asyncio.CancelledError:
-        pass
-    finally:
-        remove_scratch(keys.parent)  # the coordinator may not be there to do it
+    with contextlib.suppress(asyncio.CancelledError):
+        async with enlisted(options) as (name, channel, ferry):
+            await Worker(name, channel, directory, ferry).run()
 
 
-async def _serve(name: str, address: str, keys: Path) -> None:
-    connection = await connect(address, name, WorkerKeys.load(keys))
-    async with Channel[FromCoordinator, FromWorker](connection, Codec(FromCoordinator)) as channel:
-        await Worker(name, channel, keys.parent).run()
-
-
-def main() -> None:
-    """`python -m prism.gpu.worker --coordinator ADDRESS --keys FILE [--name NAME]`."""
-    parser = argparse.ArgumentParser(prog="python -m prism.gpu.worker", description=__doc__.partition("\n")[0])
-    parser.add_argument("--coordinator", required=True, help="address of the coordinator, tcp://host:port")
-    parser.add_argument("--keys", required=True, type=Path, help="the key file that the coordinator wrote")
-    parser.add_argument("--name", default="worker-0", help="the worker's name in the run")
-    options = parser.parse_args()
-    die_with_parent(signal.SIGTERM)
+def main() -> int:
+    """`python -m prism.gpu.worker --coordinator ADDRESS --token-file FILE [--name NAME]`; returns the exit code."""
+    options = arguments(__doc__.partition("\n")[0])
+    if options.directory is not None:
+        die_with_parent(signal.SIGTERM)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a rank reads a file of every other rank
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    uvloop.run(serve(options.name, options.coordinator, options.keys))
+    directory = options.directory or make_scratch()
+    try:
+        uvloop.run(serve(options, directory))
+    except PrismError as error:
+        print(f"worker: {error}", file=sys.stderr)
+        return error.exit_code
+    finally:
+        for private in (directory, options.token_file.parent):  # the coordinator may not be there to do it
+            remove_scratch(private)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

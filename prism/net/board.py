@@ -7,6 +7,7 @@ means that nothing was written yet.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,14 +27,25 @@ class Board:
         shapes = ((sandbox,), (sandbox,), (sandbox, ops), (sandbox, ops, len(MOVED)), (sandbox, len(POOL)))
         sizes = [int(np.prod(shape)) for shape in shapes]
         length = max(sum(sizes), 1)
-        if create:
-            _make(path, length * np.int64().itemsize)
-        cells = np.memmap(path, np.int64, "r+", shape=(length,))
+        cells = make_cells(path, length) if create else np.memmap(path, np.int64, "r+", shape=(length,))
         ends = np.cumsum(sizes)
         parts = (cells[end - size : end].reshape(shape) for size, end, shape in zip(sizes, ends, shapes, strict=True))
         columns: list[Int64] = [np.asarray(part) for part in parts]
         self.started, self.ended, self.posted, self.moved, self.pool = columns
-        self._cells = cells  # keeps the mapping
+        self.cells = cells
+        self._shapes = shapes
+
+    def written_by(self, sandbox: Sequence[int], assisted: Sequence[int]) -> Int64:
+        """Which cells are written by these sandbox ranks, and by the assistants of those, by place in the list."""
+        numbers = np.arange(len(self.cells))
+        columns, at = [], 0
+        for shape in self._shapes:
+            size = int(np.prod(shape))
+            columns.append(numbers[at : at + size].reshape(shape))
+            at += size
+        *of_ranks, pool = columns
+        rows = [column[list(sandbox)].ravel() for column in of_ranks]
+        return np.concatenate([*rows, pool[list(assisted)].ravel()]).astype(np.int64)
 
     @property
     def origin(self) -> int:
@@ -41,10 +53,11 @@ class Board:
         return int(self.started.max()) if self.started.all() else 0
 
 
-def _make(path: Path, nbytes: int) -> None:
-    """A file of zeros with all its room: who writes to a mapping where there is none is killed."""
+def make_cells(path: Path, length: int) -> Int64:
+    """A new file of zeros, mapped, with all its room: who writes to a mapping where there is none is killed."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        os.posix_fallocate(descriptor, 0, nbytes)
+        os.posix_fallocate(descriptor, 0, length * np.int64().itemsize)
     finally:
         os.close(descriptor)
+    return np.memmap(path, np.int64, "r+", shape=(length,))

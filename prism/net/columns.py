@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
+from prism.atomic import write_private
+
 T = TypeVar("T")
 
 
@@ -25,10 +27,10 @@ def save_columns(directory: Path, columns: Any) -> None:
         if isinstance(value, np.ndarray):
             npy = io.BytesIO()  # numpy's own writing to files does not say why it cannot
             np.save(npy, value, allow_pickle=False)
-            (directory / f"{field.name}.npy").write_bytes(npy.getbuffer())
+            write_private(directory / f"{field.name}.npy", npy.getbuffer())
         else:
             plain[field.name] = value
-    (directory / "plain.msgpack").write_bytes(msgspec.msgpack.encode(plain))
+    write_private(directory / "plain.msgpack", msgspec.msgpack.encode(plain))
 
 
 def load_columns(directory: Path, kind: type[T]) -> T:

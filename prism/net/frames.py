@@ -10,15 +10,16 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from prism.errors import ProtocolError
+from prism.net.limits import MAX_WHOLE
+from prism.net.transport import check_size
 
 _LENGTH = struct.Struct("<I")
-MAX_FRAME = 64 << 20
-"""Larger frames are refused: metadata of the largest collective is far below it, and tensors do not travel here."""
 
 
 def pack(message: msgspec.Struct) -> bytes:
-    """One frame."""
+    """One frame; raises MessageTooLarge."""
     body = msgspec.msgpack.encode(message)
+    check_size(body, MAX_WHOLE)
     return _LENGTH.pack(len(body)) + body
 
 
@@ -45,16 +46,21 @@ class Unpacker(Generic[T]):
         try:
             while len(self._buffer) - start >= _LENGTH.size:
                 (length,) = _LENGTH.unpack_from(self._buffer, start)
-                if length > MAX_FRAME:
-                    raise ProtocolError(f"a frame of {length} bytes is announced, {MAX_FRAME} is the most")
+                if length > MAX_WHOLE:
+                    raise ProtocolError(f"a frame of {length} bytes is announced, {MAX_WHOLE} is the most")
                 stop = start + _LENGTH.size + length
                 if len(self._buffer) < stop:
                     break
-                body = bytes(self._buffer[start + _LENGTH.size : stop])
+                message = self._message(start + _LENGTH.size, stop)
                 start = stop
-                try:
-                    yield self._decoder.decode(body)
-                except msgspec.DecodeError as error:
-                    raise ProtocolError(f"a frame of {length} bytes is no message: {error}") from None
+                yield message
         finally:
             del self._buffer[:start]
+
+    def _message(self, start: int, stop: int) -> T:
+        """What lies between two bytes of the buffer, decoded in place: it may be large."""
+        with memoryview(self._buffer) as buffer, buffer[start:stop] as body:
+            try:
+                return self._decoder.decode(body)
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+                raise ProtocolError(f"a frame of {stop - start} bytes is no message: {error}") from None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -37,21 +37,25 @@ class WorkerKeys:
     secret: str = field(repr=False)
     coordinator_public: str
 
-    def save(self, directory: Path) -> Path:
-        """Write the keys to a file of mode 0600, making its directory private; returns the file's path."""
+    def save(self, directory: Path, name: str = FILE_NAME) -> Path:
+        """Write the keys to a file of mode 0600, whose directory is made private where there is none; its path."""
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _check_private(directory, directory.stat())
-        path = directory / FILE_NAME
+        _check_unchangeable(directory)
+        path = directory / name
         path.unlink(missing_ok=True)  # an earlier run's; O_EXCL then makes sure that the file is ours from its birth
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(msgspec.json.encode(self))
         return path
 
+    def among_workers(self) -> tuple[CoordinatorKeys, WorkerKeys]:
+        """What a worker needs to listen to the others of its run, and to connect to one of them."""
+        return CoordinatorKeys(self.public, self.secret, self.public), replace(self, coordinator_public=self.public)
+
     @classmethod
     def load(cls, path: Path) -> WorkerKeys:
         """Read the keys back; raises RunError if anyone but this user could have read or replaced them."""
         try:
-            _check_private(path.parent, path.parent.stat())
+            _check_unchangeable(path.parent)
             with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
                 _check_private(path, os.fstat(file.fileno()))
                 return msgspec.json.decode(file.read(), type=cls)
@@ -64,6 +68,16 @@ def make_keys() -> tuple[CoordinatorKeys, WorkerKeys]:
     public, secret = (key.decode() for key in zmq.curve_keypair())
     worker_public, worker_secret = (key.decode() for key in zmq.curve_keypair())
     return CoordinatorKeys(public, secret, worker_public), WorkerKeys(worker_public, worker_secret, public)
+
+
+def _check_unchangeable(directory: Path) -> None:
+    """Others may look into it, but must not be able to put another file in the place of the keys."""
+    status = directory.stat()
+    mode = stat.S_IMODE(status.st_mode)
+    if status.st_uid not in (0, os.geteuid()):
+        raise RunError(f"{directory} belongs to user {status.st_uid}, not to {os.geteuid()}; keep keys in your own")
+    if mode & 0o022 and not mode & stat.S_ISVTX:  # with the sticky bit they cannot replace what is ours
+        raise RunError(f"{directory} is open to others (mode {mode:04o}); protect it: chmod go-w {directory}")
 
 
 def _check_private(path: Path, status: os.stat_result) -> None:

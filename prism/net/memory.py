@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from prism.net.limits import MAX_MESSAGE
 from prism.net.transport import (
-    MAX_MESSAGE,
     Connection,
     ConnectionClosed,
     ConnectionRefused,
@@ -37,6 +37,11 @@ class MemoryListener(Listener):
         if peer not in self._peers:
             raise UnknownPeer(peer, self._peers)
         self._peers[peer].deliver(data)
+
+    def drop(self, peer: str, reason: str) -> None:
+        if peer in self._peers:
+            self._peers[peer].end(reason)
+            self.end(peer)
 
     async def close(self) -> None:
         self._inbox.close("this listener is closed")
@@ -80,8 +85,9 @@ class MemoryConnection(Connection):
         self._listener.deliver(self._identity, data)
 
     async def close(self) -> None:
-        if self._inbox.end is None:
-            self._inbox.close("this connection is closed")
+        ended = self._inbox.end is not None
+        self._inbox.close("this connection is closed")
+        if not ended:
             self._listener.end(self._identity)
 
     def deliver(self, data: bytes) -> None:

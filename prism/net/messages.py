@@ -18,6 +18,9 @@ class Hello(Message, frozen=True):
 
     worker: str
     pid: int
+    host: str = ""  # its host's name
+    ferry: str = ""  # where other workers get payloads of its host; "" for nowhere
+    gateway: str = ""  # where an emulation comes in from other hosts, host:port; "" for nowhere
 
 
 class Prepared(Message, frozen=True):
@@ -32,7 +35,7 @@ class Broken(Message, frozen=True):
 
 
 class Alive(Message, frozen=True):
-    """Worker: my loop turns."""
+    """Either side: my loop turns. What was said before it and did not arrive is missed by it: messages are numbered."""
 
 
 class Dismissed(Message, frozen=True):
@@ -43,6 +46,32 @@ class Report(Message, frozen=True):
     """Worker: what its ranks did, in the order in which it was heard."""
 
     events: tuple[AnyEvent, ...]
+
+
+class Printed(Message, frozen=True):
+    """Worker: bytes from `at` on of a rank's file in the folder of the logs, where the coordinator cannot read it."""
+
+    file: str
+    at: int
+    data: bytes
+
+
+class Laid(Message, frozen=True):
+    """Either side: bytes from `at` on of a file that the processes of an emulation share; "" makes a new folder."""
+
+    file: str = ""
+    at: int = 0
+    data: bytes = b""
+
+
+class AskTime(Message, frozen=True):
+    """Coordinator: what does your clock say?"""
+
+
+class Time(Message, frozen=True):
+    """Worker: my monotonic clock, in ns."""
+
+    now: int
 
 
 class Program(Message, frozen=True):
@@ -74,6 +103,19 @@ class Emulating(msgspec.Struct, frozen=True):
     pool: int
     recorded: bool = False  # whether results come from the record, and the engine moves bytes for their time alone
     attach: bool = False  # whether sandbox ranks wait for a debugger
+    clock: int = 0  # ns: how far the clock that all hosts go by is ahead of this host's own
+    lead: int = 0  # ns: how much earlier assistants let go of what has a way to another host before it
+    arc_device: int = -1  # the GPU that virtual ranks use; -1: that of the sandbox rank beside them
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """Where the processes of an emulation are that has several hosts; all by the names of workers."""
+
+    token: bytes
+    gateways: dict[str, str]
+    sandbox: dict[int, str]
+    assistants: tuple[str, ...]  # by the place of their sandbox rank
+    ahead: int = 0  # see Emulating.clock
 
 
 class Setup(Message, frozen=True):
@@ -86,7 +128,11 @@ class Setup(Message, frozen=True):
     semantics: str
     payloads: str
     logs: str
-    scratch: str = ""  # filled in by the crew, which owns it
+    scratch: str = ""  # filled in by the worker: it lies on its host
+    ferries: dict[str, str] = {}  # where payloads of the other workers' hosts are got, by their names
+    folder: str = ""  # the coordinator's working directory, where the program would be started; "" leaves it
+    marker: str = ""  # a file beside the logs, which workers see that share the output folder; "" where all do
+    spread: Spread | None = None  # of an emulation on several hosts
     device: str = "cpu"  # the kind of device that ranks run on: cpu or cuda
     present_as: str = ""  # the device model that the program is told it has; "" for none
     iterations: int = 0  # end each rank after so many; 0: when its program ends
@@ -117,5 +163,5 @@ class Goodbye(Message, frozen=True):
     """Coordinator: the run is over; end everything and leave."""
 
 
-FromWorker = Hello | Prepared | Broken | Alive | Dismissed | Report
-FromCoordinator = Setup | Order | Dismiss | Goodbye
+FromWorker = Hello | Prepared | Broken | Alive | Dismissed | Report | Printed | Laid | Time
+FromCoordinator = Setup | Order | Dismiss | Goodbye | Alive | Laid | AskTime

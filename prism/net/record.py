@@ -27,7 +27,7 @@ class Record(Arena):
 
     def __init__(self, directory: Path, owner: str) -> None:
         super().__init__(directory, owner)
-        self._index = directory / INDEX
+        self._index = directory / INDEX / owner.rpartition(".")[0]  # hosts may share the directory, but not its cache
 
     def put(self, buffers: Buffers, nbytes: int) -> Ref:
         """As Arena's, or the reference of equal bytes that are stored already."""
@@ -59,7 +59,7 @@ class Record(Arena):
     def _publish(self, digest: str, ref: Ref) -> Ref:
         """Let others find what has been written; gives what they will find."""
         with room_in(self.directory):
-            self._index.mkdir(exist_ok=True)
+            self._index.mkdir(parents=True, exist_ok=True)
             try:
                 os.symlink(f"{ref.file}:{ref.offset}", self._index / digest)
             except FileExistsError:  # another process was faster

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from prism.atomic import write_private
 from prism.core.emulation.summary import Summary
 from prism.core.emulation.touching import Touching
 from prism.core.graph import Int64
@@ -18,6 +19,11 @@ from prism.net.columns import load_columns, save_columns
 
 SCHEDULE, BOARD, FIFOS = "schedule", "board", "fifos"
 """What lies in the directory that the processes of an emulation share."""
+
+
+def releases_of(rank: int) -> str:
+    """The name of the file in which the assistant of a sandbox rank tells its device of posts."""
+    return f"releases-{rank}"
 
 
 class SandboxPart(msgspec.Struct, array_like=True):
@@ -31,12 +37,16 @@ class SandboxPart(msgspec.Struct, array_like=True):
 class GroupPart(msgspec.Struct, array_like=True):
     """One group that exists: how many members it has, and which of them, by group rank, are sandbox ranks.
 
-    `nodes`: the node of each member, where an operation of the group runs along trees.
+    `nodes`: the node of each member, where an operation of the group runs along trees. `ranks`: the global ranks of the
+    sandbox members. `on_device`: its tensors lie on GPUs.
     """
 
     size: int
     sandbox: list[int]
     nodes: list[int] = []
+    name: str = ""
+    ranks: list[int] = []
+    on_device: bool = False
 
 
 class Plain(msgspec.Struct, array_like=True):
@@ -74,7 +84,7 @@ class Schedule:
     def save(self, directory: Path) -> None:
         """Write it into a directory that does not exist yet."""
         directory.mkdir(mode=0o700)
-        (directory / "plain.msgpack").write_bytes(msgspec.msgpack.encode(self.plain))
+        write_private(directory / "plain.msgpack", msgspec.msgpack.encode(self.plain))
         save_columns(directory / "ops", self.ops)
         save_columns(directory / "touching", self.touching)
         save_columns(directory / "summary", self.summary)

@@ -7,9 +7,11 @@ the memory twin, promise:
   belongs to one live connection; a second one that claims it is refused, the first is left alone.
 - `send` never blocks and never waits: messages are queued without bound, since a coordinator that waits for one slow
   worker stops all of them, and two sides that wait for room in each other's queue never wake up. What bounds the
-  memory is the protocol above, which has few messages in flight for each rank.
+  memory is the protocol above, which has few messages in flight for each rank. A listener drops a peer of which more
+  than MAX_UNREAD bytes wait to be received.
 - Messages between two peers arrive whole, once and in the order they were sent, whether or not the other side is
   receiving. A message above the limit is refused where it is sent.
+- A listener may drop a peer: it is told why, and has ended as if it had closed.
 - An end is seen once, after every message that arrived before it: a connection's `recv` raises ConnectionClosed, a
   listener receives `(peer, None)` and the identity is free again. A peer that closes and a peer that is lost look
   alike: a broken connection is never resumed, because nobody could tell what was lost with it.
@@ -29,9 +31,6 @@ from collections.abc import Iterable
 from typing import Generic, Self, TypeVar
 
 from prism.errors import RunError
-
-MAX_MESSAGE = 64 << 20
-"""The default limit of one message in bytes: the record of a long rank fits, and tensors never travel this way."""
 
 FAREWELL_S = 1.0
 """How long `close` waits for the other side; half of the two seconds in which an interrupted run has to be gone."""
@@ -88,6 +87,10 @@ class Listener(ABC):
     @abstractmethod
     def send(self, peer: str, data: bytes) -> None:
         """Queue a message; raises UnknownPeer, MessageTooLarge or, after `close`, ConnectionClosed."""
+
+    @abstractmethod
+    def drop(self, peer: str, reason: str) -> None:
+        """End a peer and tell it why; what it said before is still received. One that has ended is left alone."""
 
     @abstractmethod
     async def close(self) -> None:

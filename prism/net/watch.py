@@ -15,6 +15,17 @@ import zmq
 CURVE_OVERHEAD = 64
 """What CURVE adds to a frame in bytes, rounded up; 33 are the command's name, nonce, authenticator and flags."""
 
+GONE_S = 120
+"""After so long a host that is gone without a word is missed, whether there was something to say to it or not. Kernels
+ask and answer, so a process that is stopped is not missed by this."""
+TCP = {
+    zmq.TCP_MAXRT: GONE_S * 1000,  # what has not been acknowledged by then never will be
+    zmq.TCP_KEEPALIVE: 1,
+    zmq.TCP_KEEPALIVE_IDLE: GONE_S // 2,
+    zmq.TCP_KEEPALIVE_INTVL: GONE_S // 8,
+    zmq.TCP_KEEPALIVE_CNT: 4,
+}
+
 
 def open_socket(kind: int, limit: int) -> zmq.Socket[bytes]:
     """A socket with unbounded queues, in a context of its own since an authenticator serves a whole context."""
@@ -22,6 +33,8 @@ def open_socket(kind: int, limit: int) -> zmq.Socket[bytes]:
     socket.setsockopt(zmq.SNDHWM, 0)
     socket.setsockopt(zmq.RCVHWM, 0)
     socket.setsockopt(zmq.LINGER, 0)  # an answered goodbye says that all has arrived; a dead peer must not hold us
+    for option, value in TCP.items():
+        socket.setsockopt(option, value)
     socket.setsockopt(zmq.MAXMSGSIZE, limit + CURVE_OVERHEAD)
     return socket
 

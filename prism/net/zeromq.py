@@ -8,7 +8,8 @@ for ever, and its first message is then taken for its name.
 A connection is not resumed when it breaks: the DEALER does not reconnect, and therefore sees the break by having
 nobody left to send to. The ROUTER sees it by the monitor, which names connections by file descriptor; every HELLO
 carries the descriptor it came by. Descriptors are used again, so the ends that the monitor tells are always taken in
-before a HELLO that was read earlier, and what a broken connection still delivered is taken in before its end.
+before a HELLO that was read earlier, and what a broken connection still delivered is taken in before its end: that is
+when ZeroMQ knows no way to it any more.
 """
 
 from __future__ import annotations
@@ -20,15 +21,14 @@ import logging
 import zmq
 
 from prism.errors import RunError
+from prism.net.dealer import BYE, HELLO, REFUSED, WELCOME, ZmqConnection, connect
 from prism.net.gate import Gate
-from prism.net.keys import CoordinatorKeys, WorkerKeys
+from prism.net.keys import CoordinatorKeys
+from prism.net.limits import MAX_MESSAGE, MAX_UNREAD
 from prism.net.log import LogOnce
 from prism.net.transport import (
     FAREWELL_S,
-    MAX_MESSAGE,
-    Connection,
     ConnectionClosed,
-    ConnectionRefused,
     Inbox,
     Listener,
     UnknownPeer,
@@ -37,10 +37,7 @@ from prism.net.transport import (
 )
 from prism.net.watch import Watch, events, open_socket, shut_socket
 
-HELLO, WELCOME, REFUSED, BYE = b"hello", b"welcome", b"refused", b"bye"
-
-CONNECT_S = 30.0
-"""How long `connect` waits; ZeroMQ itself gives a handshake 30 s, and says nothing when no one listens."""
+__all__ = ["BYE", "HELLO", "REFUSED", "WELCOME", "ZmqConnection", "ZmqListener", "connect"]
 
 
 class ZmqListener(Listener):
@@ -54,6 +51,9 @@ class ZmqListener(Listener):
         self._routes: dict[str, bytes] = {}  # the inverse
         self._named: dict[int, bytes] = {}  # routing ids of connections that said HELLO, by file descriptor
         self._hellos: list[tuple[bytes, bytes, int]] = []  # routing id, identity, file descriptor
+        self._broken: set[bytes] = set()  # routing ids of connections that have ended, but may still deliver
+        self._dropped: set[bytes] = set()  # routing ids of peers that are there, but are not listened to
+        self._unread: dict[str, int] = {}  # bytes of each peer that nobody has received
         self._deserted = asyncio.Event()  # no peer is left after `close` began
         self._socket = open_socket(zmq.ROUTER, limit)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
@@ -71,7 +71,17 @@ class ZmqListener(Listener):
         return self._address
 
     async def recv(self) -> tuple[str, bytes | None]:
-        return await self._inbox.get()
+        peer, data = await self._inbox.get()
+        if peer in self._unread:
+            self._unread[peer] -= len(data or b"")
+        return peer, data
+
+    def drop(self, peer: str, reason: str) -> None:
+        route = self._routes.get(peer)
+        if route is not None:
+            self._dropped.add(route)
+            self._route(route, REFUSED, reason.encode())
+            self._forget(route)
 
     def send(self, peer: str, data: bytes) -> None:
         if self._inbox.end is not None:
@@ -114,10 +124,12 @@ class ZmqListener(Listener):
     def _look(self) -> None:
         self._drain()
         hellos, self._hellos = self._hellos, []
-        if ends := self._gate.ended():
-            self._drain()
-        for fd in ends:
-            self._broken(fd)
+        for fd in self._gate.ended():
+            self._end(fd)
+        self._forget_broken()
+        if self._broken:  # one of them may still have the name that a new one wants
+            self._hellos = hellos + self._hellos
+            return
         for hello in hellos:
             self._admit(*hello)
         if self._hellos:
@@ -134,7 +146,7 @@ class ZmqListener(Listener):
     def _take(self, route: bytes, frames: list[bytes]) -> None:
         match frames:
             case [data]:
-                self._inbox.put((self._identities[route], data))
+                self._keep(self._identities[route], data)
             case [verb, _] if verb == BYE:
                 if self._inbox.end is None:
                     self._route(route, BYE, b"")
@@ -142,7 +154,18 @@ class ZmqListener(Listener):
             case _:
                 self._log.warn(self._identities[route], f"dropped a message of {len(frames)} frames")
 
+    def _keep(self, peer: str, data: bytes) -> None:
+        if self._unread[peer] + len(data) > MAX_UNREAD:
+            reason = f"it has said more than {MAX_UNREAD} bytes that nobody has heard yet"
+            self._log.warn(peer, reason)
+            self.drop(peer, reason)
+        else:
+            self._unread[peer] += len(data)
+            self._inbox.put((peer, data))
+
     def _meet(self, route: bytes, frames: list[zmq.Frame]) -> None:
+        if route in self._dropped:
+            return
         match [frame.bytes for frame in frames]:
             case [verb, identity] if verb == HELLO:
                 self._hellos.append((route, identity, int(frames[0].get(zmq.SRCFD))))
@@ -153,6 +176,7 @@ class ZmqListener(Listener):
 
     def _admit(self, route: bytes, name: bytes, fd: int) -> None:
         self._named[fd] = route
+        self._gate.named(fd)
         identity = name.decode(errors="backslashreplace")
         reason = self._inbox.end or refusal(identity, self._routes)
         if reason is not None:
@@ -161,114 +185,29 @@ class ZmqListener(Listener):
         elif self._route(route, WELCOME, b""):
             self._identities[route] = identity
             self._routes[identity] = route
+            self._unread[identity] = 0
 
-    def _broken(self, fd: int) -> None:
+    def _end(self, fd: int) -> None:
         route = self._named.pop(fd, None)
         if route is None:
             self._gate.ended_unnamed(self._address)
         elif route in self._identities:
-            self._forget(route)
+            self._broken.add(route)
+        self._dropped.discard(route or b"")
+
+    def _forget_broken(self) -> None:
+        """The monitor may tell an end before ZeroMQ hands out what came before: it has, once it knows no way there."""
+        gone = [route for route in self._broken if not self._route(route, BYE, b"")]
+        if gone:
+            self._drain()
+        for route in gone:
+            self._broken.remove(route)
+            if route in self._identities:
+                self._forget(route)
 
     def _forget(self, route: bytes) -> None:
         identity = self._identities.pop(route)
-        del self._routes[identity]
+        del self._routes[identity], self._unread[identity]
         self._inbox.put((identity, None))
         if self._inbox.end is not None and not self._identities:
             self._deserted.set()
-
-
-class ZmqConnection(Connection):
-    """A DEALER that has said HELLO; made by `connect`, which waits for the answer."""
-
-    def __init__(self, address: str, identity: str, keys: WorkerKeys, limit: int) -> None:
-        self._address = address
-        self._limit = limit
-        self._inbox: Inbox[bytes] = Inbox()
-        self._closing = False
-        self._ended = asyncio.Event()  # the other side is gone
-        self.admission: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._socket = open_socket(zmq.DEALER, limit)
-        self._socket.setsockopt(zmq.RECONNECT_IVL, -1)
-        self._socket.setsockopt(zmq.CURVE_PUBLICKEY, keys.public.encode())
-        self._socket.setsockopt(zmq.CURVE_SECRETKEY, keys.secret.encode())
-        self._socket.setsockopt(zmq.CURVE_SERVERKEY, keys.coordinator_public.encode())
-        try:
-            self._socket.connect(address)
-        except zmq.ZMQError as error:
-            shut_socket(self._socket)
-            raise RunError(f"cannot connect to {address}: {error.strerror}") from error
-        self._watch = Watch(self._socket, self._look)
-        self._say(HELLO, identity.encode())
-
-    async def recv(self) -> bytes:
-        return await self._inbox.get()
-
-    def send(self, data: bytes) -> None:
-        if self._inbox.end is not None:
-            raise ConnectionClosed(self._inbox.end)
-        check_size(data, self._limit)
-        self._say(data)
-
-    async def close(self) -> None:
-        if self._closing:
-            return
-        self._closing = True
-        self._inbox.close("this connection is closed")
-        try:
-            if not self._ended.is_set():
-                self._say(BYE, b"")
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._ended.wait(), FAREWELL_S)
-        finally:
-            self.release()
-
-    def release(self) -> None:
-        """Drop the connection without a goodbye."""
-        self._watch.close()
-        shut_socket(self._socket)
-
-    def _say(self, *frames: bytes) -> None:
-        # A DEALER with unbounded queues has no room only when its connection is gone, which `_look` finds out.
-        with contextlib.suppress(zmq.Again):
-            self._socket.send_multipart(frames, zmq.NOBLOCK)
-        self._watch.again()
-
-    def _look(self) -> None:
-        while (possible := events(self._socket)) & zmq.POLLIN:
-            self._take(self._socket.recv_multipart(zmq.NOBLOCK))
-        if not possible & zmq.POLLOUT:
-            self._end("the connection to the coordinator broke")
-
-    def _take(self, frames: list[bytes]) -> None:
-        match frames:
-            case [data]:
-                self._inbox.put(data)
-            case [verb, _] if verb == WELCOME:
-                if not self.admission.done():
-                    self.admission.set_result(None)
-            case [verb, reason] if verb == REFUSED:
-                self._end(reason.decode())
-            case [verb, _] if verb == BYE:
-                if self._inbox.end is None:
-                    self._say(BYE, b"")
-                self._end("the listener closed the connection")
-
-    def _end(self, reason: str) -> None:
-        self._inbox.close(reason)
-        self._ended.set()
-        if not self.admission.done():
-            self.admission.set_exception(ConnectionRefused(f"{self._address}: {reason}"))
-
-
-async def connect(address: str, identity: str, keys: WorkerKeys, *, limit: int = MAX_MESSAGE) -> Connection:
-    """Connect to a ZmqListener under a name; raises ConnectionRefused, also for keys of another run or no answer."""
-    connection = ZmqConnection(address, identity, keys, limit)
-    try:
-        await asyncio.wait_for(connection.admission, CONNECT_S)
-    except TimeoutError:
-        connection.release()
-        raise ConnectionRefused(f"{address}: no answer in {CONNECT_S:.0f} s; is the coordinator running?") from None
-    except BaseException:
-        connection.release()
-        raise
-    return connection

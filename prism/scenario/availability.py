@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from prism.scenario.schema import Scenario
 
 AVAILABLE: dict[str, tuple[object, ...]] = {
-    "launcher.kind": ("local",),
     "emulate.prune": (True,),
 }
 """What may be chosen today, for a list: what its items may be."""

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from prism.core.devices import Model
 from prism.core.folding.shape import Folding
-from prism.scenario.block import Block, Bytes, Count, Factor
+from prism.scenario.block import Block, Bytes, Count, Factor, Timeout
 
 Format = Literal["perfetto", "html", "kineto", "chakra"]
 
@@ -149,6 +149,9 @@ class Emulate(Block, frozen=True, kw_only=True):
     program: str | None = None
     """Another program for the sandbox ranks: a path, relative to the scenario file."""
 
+    arc_device: Annotated[int, Meta(ge=0)] | None = None
+    """The GPU on which virtual ranks take part, by CUDA's number; null: that of the sandbox rank."""
+
 
 class Moment(Block, frozen=True, kw_only=True):
     """A point in the life of a rank: the start of an iteration, counted from 0."""
@@ -170,9 +173,18 @@ class Fault(Block, frozen=True, kw_only=True):
 
 
 class Launcher(Block, frozen=True, kw_only=True):
-    """Who starts the workers."""
+    """Who starts the workers, each on a host of its own."""
 
     kind: Literal["local", "ray", "external"] = "local"
+    workers: Count = 1
+    listen: str | None = None
+    """Where the coordinator listens for workers, `tcp://host:port`; required for `external`."""
+
+    token_file: str | None = None
+    """For `external`: where the run's keys are written, relative to the scenario file; null: into the output folder."""
+
+    wait: Timeout = 5 * 60 * 10**9
+    """How long workers may be in coming, in ns."""
 
 
 class Output(Block, frozen=True, kw_only=True):

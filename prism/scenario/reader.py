@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 from typing import Any
 
@@ -26,9 +27,15 @@ _BOOLS = {"true": True, "True": True, "TRUE": True, "false": False, "False": Fal
 
 def read_fields(struct: type[msgspec.Struct], tree: Tree) -> dict[str, Any]:
     """The keys of a mapping as keyword arguments of `struct`; raises Flaw with the path of what does not fit."""
+    return _fields(_described_by(struct), tree, ())
+
+
+@functools.cache
+def _described_by(struct: type[msgspec.Struct]) -> inspect.StructType:
+    """Found out once: that takes longer than all of the reading."""
     kind = inspect.type_info(struct)
     assert isinstance(kind, inspect.StructType)
-    return _fields(kind, tree, ())
+    return kind
 
 
 def keys_of(kind: inspect.StructType) -> dict[str, inspect.Field]:

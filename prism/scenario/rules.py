@@ -9,6 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING, Literal, get_args
 
 from prism.scenario.flaw import Flaw, Path
+from prism.scenario.launcher_rules import refuse_launcher
 from prism.scenario.network_rules import refuse_network
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def refuse_impossible(scenario: Scenario) -> None:
     _refuse_ranks(scenario)
     _refuse_spill(scenario)
     _refuse_contribution(scenario)
+    refuse_launcher(scenario)
     refuse_network(("network",), scenario.network, scenario, scenario.world)
     for index, variant in enumerate(scenario.what_if):
         _refuse_variant(("what_if", index), variant, scenario)

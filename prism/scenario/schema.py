@@ -123,9 +123,9 @@ class Scenario(Block, frozen=True, kw_only=True):
         return tuple(slice for slice in kept if slice)
 
     def digest(self, stage: Stage = "replay") -> str:
-        """SHA-256 of all that decides what a stage computes: not where the file lies, which stages run or the views."""
+        """SHA-256 of all that decides what a stage computes: not paths, which stages run, where, or the views."""
         content = msgspec.to_builtins(self)
-        for key in ("path", "stages", "output", *LATER_BLOCKS.get(stage, ())):
+        for key in ("path", "stages", "output", "launcher", *LATER_BLOCKS.get(stage, ())):
             del content[key]
         return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path as FilePath
 from typing import TypeAlias
 
@@ -66,7 +67,7 @@ def read_file(name: str) -> Source:
     try:
         text = FilePath(name).read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise Flaw((), "no such file, give the path of a scenario", f"{name}:1") from None
+        raise Flaw((), f"no such file, {_nearby(FilePath(name))}", f"{name}:1") from None
     except IsADirectoryError:
         raise Flaw((), "is a directory, give the path of a scenario file", f"{name}:1") from None
     except UnicodeDecodeError as error:
@@ -74,6 +75,13 @@ def read_file(name: str) -> Source:
     except OSError as error:
         raise Flaw((), f"cannot be read: {error.strerror}", f"{name}:1") from None
     return _parse(text, (), lambda line: f"{name}:{line}")
+
+
+def _nearby(path: FilePath) -> str:
+    """What may have been meant."""
+    there = [file.name for file in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
+    close = get_close_matches(path.name, there, n=1)
+    return f"did you mean {path.with_name(close[0])}?" if close else "give the path of a scenario"
 
 
 def _mappings_along(tree: Tree, path: Path) -> int:
