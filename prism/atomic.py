@@ -24,6 +24,12 @@ def whole(path: Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
+def write_private(path: Path, data: bytes | memoryview) -> None:
+    """Write a file that nobody else can read."""
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(data)
+
+
 def write_whole(path: Path, pieces: Iterable[bytes]) -> None:
     """Write the pieces as the file; raises Exhausted, naming the room that it takes, where there is not enough."""
     pieces, size = iter(pieces), 0

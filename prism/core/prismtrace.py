@@ -11,12 +11,13 @@ import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 import numpy as np
 
 from prism.core.graph import LANE, NODE, OP, Graph, Group, Int64, Table
+from prism.core.integrity import flaw, overflow, row_lengths
 from prism.core.levels import pointers
 
 MAGIC = b"\x89PRISM\r\n"  # a byte above ASCII and a line end: a transfer as text breaks it at once
@@ -48,16 +49,19 @@ class CorruptTrace(ValueError):
         self.offset, self.section = offset, section
 
 
+Number = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
+
+
 class GroupHeader(msgspec.Struct):
     name: str
-    ranks: list[int]
+    ranks: list[Number]
     backend: str
 
 
 class Header(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """What is not a column; scenario is the digest of the scenario that the graph was captured with."""
 
-    world_size: int
+    world_size: Number
     clock: str
     tool: str
     scenario: str
@@ -96,15 +100,17 @@ def encode(trace: Trace) -> Iterator[bytes]:
 
 
 def decode(data: bytes) -> Trace:
-    """The trace in these bytes; raises CorruptTrace on anything cut off, changed or of another version."""
+    """The trace in these bytes; raises CorruptTrace on anything cut off, changed, senseless or of another version."""
     _check_prefix(data)
     header: Header | None = None
     runs: dict[str, list[Int64]] = {name: [] for name in COLUMNS}
+    starts: dict[str, int] = {}  # of the first chunk of each section
     end: list[int] | None = None
     offset, section = PREFIX.size, "header"
     while offset < len(data) and end is None:
         start = offset
         section, width, payload, offset = _read_chunk(data, start)
+        starts.setdefault(section, start)
         if section == "header":
             header = _decoded(payload, Header, start, section)
         elif section == "end":
@@ -117,9 +123,17 @@ def decode(data: bytes) -> Trace:
         raise CorruptTrace(offset, "end", f"{len(data) - offset} bytes follow the end")
     if header is None:
         raise CorruptTrace(PREFIX.size, "header", "the file has none")
+    return Trace(_checked(header, runs, end, starts), header.tool, header.scenario)
+
+
+def _checked(header: Header, runs: dict[str, list[Int64]], end: list[int], starts: dict[str, int]) -> Graph:
+    """The graph of all chunks, once it holds together."""
     columns = {name: np.concatenate([np.empty(0, np.int64), *run]) for name, run in runs.items()}
-    _check_lengths(columns, end, offset)
-    return Trace(_graph(header, columns), header.tool, header.scenario)
+    _check_lengths(columns, end, starts["end"])
+    graph = _graph(header, columns)
+    if found := flaw(graph):
+        raise CorruptTrace(starts.get(found[0].partition(" ")[0], starts["end"]), *found)
+    return graph
 
 
 def _column(graph: Graph, name: str) -> Int64:
@@ -178,7 +192,7 @@ def _read_chunk(data: bytes, start: int) -> tuple[str, int, bytes, int]:
 def _decoded(payload: bytes, kind: type[T], offset: int, section: str) -> T:
     try:
         return msgspec.msgpack.decode(payload, type=kind)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise CorruptTrace(offset, section, str(error)) from None
 
 
@@ -195,8 +209,12 @@ def _check_lengths(columns: dict[str, Int64], end: list[int], offset: int) -> No
             raise CorruptTrace(offset, table, "the columns of this table differ in length")
     for pointer, values in ROWS.items():
         total = expected["nodes.kind"] if values == "nodes" else expected[values]
-        if columns[pointer].sum() != total:
-            raise CorruptTrace(offset, pointer, f"the rows hold {columns[pointer].sum()} values, not {total}")
+        if what := row_lengths(columns[pointer], total):
+            raise CorruptTrace(offset, pointer, what)
+    for table, dtype in TABLES.items():
+        for name, (kind, *_) in (dtype.fields or {}).items():
+            if what := overflow(columns[f"{table}.{name}"], kind):
+                raise CorruptTrace(offset, f"{table}.{name}", what)
 
 
 def _graph(header: Header, columns: dict[str, Int64]) -> Graph:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 import sys
@@ -82,7 +83,8 @@ class ForkServer:
         try:
             await asyncio.wait_for(self._process.wait(), END_S)
         except TimeoutError:
-            self._process.kill()
+            with contextlib.suppress(ProcessLookupError):  # it has gone in this moment
+                self._process.kill()
             await self._process.wait()
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import sys
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
@@ -12,14 +16,18 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 from prism.errors import ScenarioError
 
 
-def watch(marker: str, mark: Callable[[], None]) -> None:
+def watch(marker: str, mark: Callable[[], None], script: str = "") -> None:
     """Call `mark` at the end of each iteration.
 
     `optimizer`: after each step of the first torch optimizer that is stepped on this rank. `module:qualname`: after
-    each call of that function. Raises ScenarioError if there is no such function.
+    each call of that function; the module may be the script that is about to run. Raises ScenarioError if there is no
+    such function.
     """
+    module, _, qualname = marker.partition(":")
     if marker == "optimizer":
         _watch_optimizer(mark)
+    elif script and module in ("__main__", Path(script).stem):
+        _watch_script(script, qualname, mark)
     else:
         _watch_function(marker, mark)
 
@@ -39,13 +47,35 @@ def _watch_optimizer(mark: Callable[[], None]) -> None:
 def _watch_function(marker: str, mark: Callable[[], None]) -> None:
     module_name, _, qualname = marker.partition(":")
     try:
-        holder: Any = import_module(module_name)
-        *path, name = qualname.split(".")
-        for part in path:
-            holder = getattr(holder, part)
-        function = getattr(holder, name)
+        _wrap(import_module(module_name), qualname.split("."), mark)
     except (ImportError, AttributeError) as error:
         raise ScenarioError(f"$.iteration.marker: {marker!r} is no function ({error}); write module:qualname") from None
+
+
+def _watch_script(script: str, qualname: str, mark: Callable[[], None]) -> None:
+    """The functions of a script are made while it runs: the end of the first call is seen by the profiler's hook.
+
+    From there on the function is wrapped, as those of modules are. Until then each call of Python costs a little more.
+    """
+
+    def ended(frame: FrameType, event: str, _: object) -> None:
+        code = frame.f_code
+        if event != "return" or code.co_filename != script or code.co_qualname != qualname:
+            return
+        with contextlib.suppress(AttributeError):  # one that was given away under its name, and taken from it
+            _wrap(SimpleNamespace(**frame.f_globals), qualname.split("."), mark, frame.f_globals)
+            sys.setprofile(None)
+        mark()
+
+    sys.setprofile(ended)
+
+
+def _wrap(holder: Any, path: list[str], mark: Callable[[], None], names: dict[str, Any] | None = None) -> None:
+    """Let a function mark where each of its calls ends; `names` are those of a module that is no module yet."""
+    *above, name = path
+    for part in above:
+        holder = getattr(holder, part)
+    function = getattr(holder, name)
 
     @functools.wraps(function)
     def marked(*args: Any, **kwargs: Any) -> Any:
@@ -53,4 +83,7 @@ def _watch_function(marker: str, mark: Callable[[], None]) -> None:
         mark()
         return result
 
-    setattr(holder, name, marked)
+    if names is not None and not above:
+        names[name] = marked
+    else:
+        setattr(holder, name, marked)

@@ -96,6 +96,10 @@ class MemoryMeter:
             _highest = max(_highest, stats.peak_rounded)
             self._allocator.reset_peak()
 
+    def lap(self) -> int | None:
+        """The most rounded bytes that were held since the last lap; resets of the peak do not matter to it."""
+        return self._allocator.lap() if self.reason is None else None
+
     def label(self, tensors: Sequence[torch.Tensor], label: Label) -> None:
         """Say what the blocks of these tensors are for; the first label of a block stays."""
         if self.reason is None:

@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import signal
 from pathlib import Path
 
-WAITING_CALLS = frozenset({202, 7, 271, 45, 47, 23, 270, 232, 281, 0})
-"""x86-64 system calls in which a thread waits for others: futex, (p)poll, recv*, (p)select, epoll_*wait, read."""
+WAITING = {
+    "x86_64": frozenset({202, 449, 7, 271, 45, 47, 299, 23, 270, 232, 281, 441, 0}),
+    "aarch64": frozenset({98, 449, 73, 207, 212, 243, 72, 22, 441, 63}),
+}
+"""System calls, by their numbers on a machine, in which a thread waits for others: futex(_waitv), (p)poll, recv*,
+(p)select, epoll_*wait*, read."""
+WAITING_CALLS = WAITING.get(platform.machine(), frozenset())
+
+
+def unknown_machine() -> str:
+    """Why nobody can tell on this machine whether a rank waits, "" if it can be told."""
+    if WAITING_CALLS:
+        return ""
+    return f"the system calls of {platform.machine()} are not known; ranks run on {' and '.join(WAITING)}"
 
 
 def is_waiting(pid: int) -> bool:
@@ -26,8 +39,8 @@ def is_running(pid: int) -> bool:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether the process is there and stopped, by a signal or a debugger."""
-    return _state(pid) in ("T", "t")
+    """Whether the process is there and stopped by a signal; one that a debugger holds is not."""
+    return _state(pid) == "T"
 
 
 def is_starved(pid: int) -> bool:

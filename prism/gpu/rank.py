@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import os
 import random
-import runpy
 import signal
 import socket
 import sys
-import threading
 import traceback
 from pathlib import Path
 from types import TracebackType
@@ -21,12 +18,14 @@ import torch
 from prism.core.events import Finished, Noticed, Raised
 from prism.gpu.birth import Birth, Introduction
 from prism.gpu.breakdown import Breakdown
-from prism.gpu.callsite import set_base, site_of_frames
+from prism.gpu.callsite import site_of_frames
 from prism.gpu.faults import Faults
 from prism.gpu.folded import make_groups_alone
 from prism.gpu.host_memory import HostMemory
+from prism.gpu.laps import Laps
 from prism.gpu.line import connect
 from prism.gpu.link import Link
+from prism.gpu.main_module import find_modules, run_as_main
 from prism.gpu.marks import watch
 from prism.gpu.memory import MemoryMeter
 from prism.gpu.output import flush, redirect
@@ -56,14 +55,17 @@ def live(birth: Birth) -> NoReturn:
     if setup.folded:
         make_groups_alone(link, names=birth.rank == setup.names_groups)
     link.compares = birth.rank in setup.compared
+    if setup.stage == "capture" and setup.device == "cpu":
+        link.laps = Laps(birth.rank, Path(setup.logs), meter)
     life = _Life(birth, link, meter, Breakdown(link, meter))
     try:
-        watch(program.marker, life.mark)
+        find_modules(program.script)
+        watch(program.marker, life.mark, program.script)
         if setup.memory:
             meter.limit(setup.memory)
         sys.argv = [program.script or program.module, *program.args]
         life.begin()
-        code = _run(program.script, program.module)
+        code = run_as_main(program.script, program.module)
     except BaseException as error:
         life.fail(error)
     life.end(code)
@@ -78,6 +80,10 @@ def _link(birth: Birth, line: socket.socket) -> Link:
         bounded = bool(setup.host_memory) and setup.device == "cpu"  # on a GPU that is for copies of its memory
         memory = HostMemory(birth.rank, captured, bounded, setup.spill if bounded else "")
         return _kind_of_link(setup)(birth.rank, line, scratch, record, birth.stage, setup.answered, setup.kept, memory)
+    if setup.device == "cuda":
+        from prism.gpu.emulation.device.link import device_link
+
+        return device_link(birth, line)
     from prism.gpu.emulation.sandbox import sandbox_link  # needs the pruned engine, which is not built everywhere
 
     return sandbox_link(birth, line)
@@ -95,8 +101,10 @@ def _meter(birth: Birth, link: Link) -> Any:
     """What counts the rank's memory, on a CPU or on a GPU."""
     if birth.setup.device == "cpu":
         return MemoryMeter()
-    from prism.gpu.cuda.life import prepare
-
+    if birth.setup.emulation is None:
+        from prism.gpu.cuda.life import prepare
+    else:
+        from prism.gpu.emulation.device.life import prepare
     return prepare(birth.setup, link)
 
 
@@ -132,6 +140,7 @@ class _Life:
         for summary in [] if cut else self._faults.missed(self._iterations):
             self._link.tell(Noticed(rank=self._birth.rank, kind="fault_not_reached", summary=summary))
         self._link.conclude()
+        self._note_memory()
         self._link.tell(
             Finished(
                 rank=self._birth.rank,
@@ -154,6 +163,7 @@ class _Life:
         if type(error).__module__ not in ("builtins", "__main__"):
             name = f"{type(error).__module__}.{name}"
         short = _out_of_memory(error)
+        self._note_memory()
         snapshot = self._meter.snapshot() if short is not None else ""
         site = _site_of(error)
         self._breakdown.fail(error)
@@ -171,6 +181,10 @@ class _Life:
             )
         )
         self.exit(1)
+
+    def _note_memory(self) -> None:
+        if self._link.laps is not None:
+            self._link.laps.save()
 
     def exit(self, code: int) -> NoReturn:
         """Leave at once: threads that still wait must not hold the process."""
@@ -200,40 +214,6 @@ def environment(birth: Birth) -> dict[str, str]:
         **({"CUDA_VISIBLE_DEVICES": ""} if setup.device == "cpu" else {}),  # a GPU of the host is not to be found
         **setup.program.env,
     }
-
-
-def _run(script: str, module: str) -> int:
-    """The program as `__main__`; its exit code."""
-    try:
-        if script:
-            directory = str(Path(script).parent)
-            set_base(directory)
-            sys.path.insert(0, directory)
-            runpy.run_path(script, run_name="__main__")
-        else:
-            set_base(os.getcwd())
-            sys.path.insert(0, os.getcwd())
-            runpy.run_module(module, run_name="__main__", alter_sys=True)
-    except SystemExit as error:
-        return _exit_code(error)
-    _run_exit_handlers()
-    return 0
-
-
-def _exit_code(error: SystemExit) -> int:
-    _run_exit_handlers()
-    if error.code is None:
-        return 0
-    if isinstance(error.code, int):
-        return error.code & 0xFF
-    print(error.code, file=sys.stderr)
-    return 1
-
-
-def _run_exit_handlers() -> None:
-    """What an interpreter does at its end, before the process is gone: threads that are no daemons, then atexit."""
-    threading._shutdown()  # type: ignore[attr-defined]
-    atexit._run_exitfuncs()
 
 
 def _out_of_memory(error: BaseException | None) -> BaseException | None:

@@ -10,6 +10,7 @@ from typing import Protocol, cast
 
 from prism.core.events import AnyEvent
 from prism.core.instructions import AnyInstruction
+from prism.errors import ProtocolError
 from prism.gpu.birth import Introduction
 from prism.net.frames import Unpacker, pack
 
@@ -23,6 +24,9 @@ class Listener(Protocol):
     def report(self, event: AnyEvent) -> None:
         """A rank did something."""
 
+    def garbled(self, rank: int | None, what: str) -> None:
+        """A rank, or somebody who has not said which, says what nobody understands."""
+
 
 class RankLine(asyncio.Protocol):
     """One rank's socket; what it says of other ranks is dropped."""
@@ -30,19 +34,26 @@ class RankLine(asyncio.Protocol):
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
         self._frames: Unpacker[AnyEvent | Introduction] = Unpacker(AnyEvent | Introduction)
-        self._rank = -1
+        self._rank: int | None = None
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's own class is none of asyncio's
 
     def data_received(self, data: bytes) -> None:
-        for event in self._frames.feed(data):
-            if isinstance(event, Introduction):
-                self._rank = event.rank
-                self._listener.introduce(event, self)
-            elif event.rank == self._rank:
-                self._listener.report(event)
+        try:
+            for event in self._frames.feed(data):
+                self._hear(event)
+        except ProtocolError as error:
+            self._listener.garbled(self._rank, str(error))
+            self.close()
+
+    def _hear(self, event: AnyEvent | Introduction) -> None:
+        if isinstance(event, Introduction):
+            self._rank = event.rank
+            self._listener.introduce(event, self)
+        elif event.rank == self._rank:
+            self._listener.report(event)
 
     def send(self, instruction: AnyInstruction) -> None:
         """Pass an instruction on; one for a rank that has left is dropped, its Exited is on the way."""

@@ -54,6 +54,7 @@ class RankProcesses:
         self._owner = owner
         self._pids: dict[int, int] = {}
         self._due: set[int] = set()  # asked for, and not known to be gone
+        self._suspended: set[int] = set()  # stopped on purpose
         self._fork_server: ForkServer | None = None
         self._ready = False  # whether it has imported all that it should
         self._hearing: asyncio.Task[None] | None = None
@@ -80,9 +81,9 @@ class RankProcesses:
             self._due.add(birth.rank)
             self._fork_server.fork(birth)
 
-    def unstoppable(self) -> dict[str, int]:
-        """The processes that nobody has a reason to stop, by name."""
-        named = {name_of(rank): pid for rank, pid in self._pids.items() if rank < 0}
+    def running(self) -> dict[str, int]:
+        """The processes that nobody here has stopped, by name."""
+        named = {name_of(rank): pid for rank, pid in self._pids.items() if rank not in self._suspended}
         if self._fork_server is not None:
             named["the fork server of the ranks"] = self._fork_server.pid
         return named
@@ -94,9 +95,11 @@ class RankProcesses:
             return
         match instruction:
             case Suspend(rank=rank):
+                self._suspended.add(rank)
                 processes.stop(pid)
                 self._loop.create_task(self._confirm_stop(rank, pid))
-            case Resume():
+            case Resume(rank=rank):
+                self._suspended.discard(rank)
                 processes.go_on(pid)
             case Probe(rank=rank):
                 self._owner.report(Probed(rank=rank, waiting=processes.is_waiting(pid)))
@@ -136,6 +139,11 @@ class RankProcesses:
         """A rank says something."""
         self._owner.report(event)
 
+    def garbled(self, rank: int | None, what: str) -> None:
+        """A rank, or somebody who has not said which, says what nobody understands."""
+        name = "an unknown process" if rank is None else name_of(rank)
+        self._owner.broken(f"{name} says what is no message, which its program may have written there: {what}")
+
     def _hear_from(self, fork_server: ForkServer) -> None:
         self._fork_server = fork_server
         self._hearing = asyncio.ensure_future(self._hear(fork_server))
@@ -164,6 +172,7 @@ class RankProcesses:
             await asyncio.sleep(ACCEPT_S)
         await self._drain(rank)
         self._due.discard(rank)
+        self._suspended.discard(rank)
         self._pids.pop(rank, None)
         line = self.lines.pop(rank, None)
         if line is not None:
@@ -193,6 +202,7 @@ class RankProcesses:
         self._pids.clear()
         self.lines.clear()
         self._due.clear()
+        self._suspended.clear()
         self._ready = False
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from prism.core.instructions import AnyInstruction, Leave, Probe, Run
 from prism.errors import ProtocolError
-from prism.net.frames import MAX_FRAME, Unpacker, pack
+from prism.net.frames import Unpacker, pack
+from prism.net.limits import MAX_WHOLE
 
 MESSAGES = [Run(rank=1), Probe(rank=2, cause=7), Leave(rank=300)]
 
@@ -34,5 +35,5 @@ def test_a_frame_that_is_no_message_is_refused() -> None:
 
 def test_a_frame_that_is_too_long_is_refused_before_it_is_read() -> None:
     frames: Unpacker[AnyInstruction] = Unpacker(AnyInstruction)
-    with pytest.raises(ProtocolError, match=f"{MAX_FRAME} is the most"):
-        list(frames.feed((MAX_FRAME + 1).to_bytes(4, "little")))
+    with pytest.raises(ProtocolError, match=f"{MAX_WHOLE} is the most"):
+        list(frames.feed((MAX_WHOLE + 1).to_bytes(4, "little")))

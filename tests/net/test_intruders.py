@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
-import zmq
 
-from prism.net import zeromq
+from prism.net import gate, zeromq
 from prism.net.keys import WorkerKeys, make_keys
-from prism.net.transport import Connection, ConnectionClosed, ConnectionRefused, UnknownPeer
-from prism.net.watch import Watch, events, open_socket, shut_socket
-
-LIMIT = 1 << 16
+from prism.net.transport import Connection, ConnectionClosed, UnknownPeer
+from tests.net.intruding import (
+    LIMIT,
+    Place,
+    Rogue,
+    hang_up,
+    raw,
+    slowly,
+    with_a_huge_message,
+    with_another_coordinator_key,
+    with_another_worker_key,
+    with_garbage,
+    without_curve,
+)
 
 
 @dataclass
@@ -25,6 +33,10 @@ class Net:
     listener: zeromq.ZmqListener
     worker: Connection
     keys: WorkerKeys
+
+    @property
+    def address(self) -> str:
+        return self.listener.address
 
     async def lose_a_worker(self) -> None:
         """Connect and vanish. Ends are told in order, so the listener has then dealt with everyone before."""
@@ -41,75 +53,14 @@ class Net:
 
 
 @pytest.fixture
-async def net(guard: None) -> AsyncIterator[Net]:
+async def net(guard: None, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Net]:
+    monkeypatch.setattr(gate, "HANDSHAKE_S", 0.2)
     keys, worker_keys = make_keys()
     async with (
         zeromq.ZmqListener(keys, limit=LIMIT) as listener,
         await zeromq.connect(listener.address, "worker-0", worker_keys) as worker,
     ):
         yield Net(listener, worker, worker_keys)
-
-
-class Rogue:
-    """A peer that follows no rule of ours."""
-
-    def __init__(self, address: str, keys: WorkerKeys | None) -> None:
-        self.answered, self.dropped = asyncio.Event(), asyncio.Event()
-        self._socket = open_socket(zmq.DEALER, LIMIT)
-        self._socket.setsockopt(zmq.RECONNECT_IVL, -1)
-        if keys is not None:
-            self._socket.setsockopt(zmq.CURVE_PUBLICKEY, keys.public.encode())
-            self._socket.setsockopt(zmq.CURVE_SECRETKEY, keys.secret.encode())
-            self._socket.setsockopt(zmq.CURVE_SERVERKEY, keys.coordinator_public.encode())
-        self._socket.connect(address)
-        self._watch = Watch(self._socket, self._look)
-
-    def say(self, *frames: bytes) -> None:
-        with contextlib.suppress(zmq.Again):  # it may have been dropped already
-            self._socket.send_multipart(frames, zmq.NOBLOCK)
-        self._watch.again()
-
-    def close(self) -> None:
-        self._watch.close()
-        shut_socket(self._socket)
-
-    def _look(self) -> None:
-        possible = events(self._socket)
-        if possible & zmq.POLLIN:
-            self.answered.set()
-        if not possible & zmq.POLLOUT:
-            self.dropped.set()
-
-
-async def without_curve(net: Net) -> None:
-    with contextlib.closing(Rogue(net.listener.address, None)) as rogue:
-        rogue.say(zeromq.HELLO, b"intruder")
-        rogue.say(b"evil")
-        await rogue.dropped.wait()
-
-
-async def with_another_worker_key(net: Net) -> None:
-    stranger = replace(make_keys()[1], coordinator_public=net.keys.coordinator_public)
-    with pytest.raises(ConnectionRefused):
-        await zeromq.connect(net.listener.address, "intruder", stranger)
-
-
-async def with_another_coordinator_key(net: Net) -> None:
-    stranger = replace(net.keys, coordinator_public=make_keys()[1].coordinator_public)
-    with pytest.raises(ConnectionRefused):
-        await zeromq.connect(net.listener.address, "intruder", stranger)
-
-
-async def with_garbage(net: Net) -> None:
-    host, port = net.listener.address.removeprefix("tcp://").split(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    writer.write(b"GET / HTTP/1.1\r\n\r\n" * 100)
-    with contextlib.suppress(ConnectionError):  # dropped with or without a reset, according to what was still unread
-        while await reader.read(1024):
-            pass
-    writer.close()
-    with contextlib.suppress(ConnectionError):
-        await writer.wait_closed()
 
 
 async def with_a_message_before_its_name(net: Net) -> None:
@@ -127,12 +78,14 @@ async def with_a_message_before_its_name(net: Net) -> None:
         (with_another_worker_key, "127.0.0.1: refused a peer whose key is not of this run"),
         (with_another_coordinator_key, "unauthenticated peers at tcp://127.0.0.1:"),
         (with_garbage, "unauthenticated peers at tcp://127.0.0.1:"),
+        (with_a_huge_message, "unauthenticated peers at tcp://127.0.0.1:"),
+        (slowly, "unauthenticated peers at tcp://127.0.0.1:"),
         (with_a_message_before_its_name, "dropped a message of a peer that was not admitted"),
     ],
-    ids=["no-curve", "worker-key", "coordinator-key", "garbage", "no-name"],
+    ids=["no-curve", "worker-key", "coordinator-key", "garbage", "huge", "slow", "no-name"],
 )
 async def test_an_intruder_changes_nothing_and_is_logged_once(
-    net: Net, caplog: pytest.LogCaptureFixture, intrude: Callable[[Net], Awaitable[None]], complaint: str
+    net: Net, caplog: pytest.LogCaptureFixture, intrude: Callable[[Place | Net], Awaitable[None]], complaint: str
 ) -> None:
     await intrude(net)
     await net.check_unharmed()
@@ -161,6 +114,42 @@ async def test_a_peer_that_ignores_the_limit_is_dropped(net: Net) -> None:
         with pytest.raises(ConnectionClosed, match="the connection to the coordinator broke"):
             await flooder.recv()
     await net.check_unharmed()
+
+
+async def test_so_many_strangers_that_files_run_out_are_not_let_in(
+    net: Net, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "MAX_UNNAMED", 3)
+    strangers = [await raw(net) for _ in range(20)]
+    for reader, _ in strangers[:-3]:
+        assert await reader.read() is not None  # until they are dropped
+    await net.lose_a_worker()
+    await net.check_unharmed()
+    for _, writer in strangers:
+        await hang_up(writer)
+    assert len(caplog.messages) == 1
+
+
+async def test_a_worker_that_says_more_than_anybody_hears_is_dropped(
+    net: Net, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zeromq, "MAX_UNREAD", 10_000)
+    async with await zeromq.connect(net.listener.address, "flooder", net.keys) as flooder:
+        for _ in range(11):
+            flooder.send(bytes(1000))
+        with pytest.raises(ConnectionClosed, match="more than 10000 bytes that nobody has heard yet"):
+            await flooder.recv()
+        heard = [await net.listener.recv() for _ in range(11)]
+    assert heard == [("flooder", bytes(1000))] * 10 + [("flooder", None)]
+    assert [message.split(":")[0] for message in caplog.messages] == ["flooder"]
+    await net.check_unharmed()
+
+
+async def test_what_is_heard_makes_room_again(net: Net, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zeromq, "MAX_UNREAD", 3000)
+    for _ in range(20):
+        net.worker.send(bytes(1000))
+        assert await net.listener.recv() == ("worker-0", bytes(1000))
 
 
 async def test_a_lost_worker_frees_its_identity(net: Net, caplog: pytest.LogCaptureFixture) -> None:

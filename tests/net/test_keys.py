@@ -46,9 +46,11 @@ def test_a_file_open_to_others_is_refused(directory: Path, mode: int) -> None:
         WorkerKeys.load(path)
 
 
-def test_a_directory_open_to_others_is_refused(directory: Path) -> None:
+def test_a_directory_that_others_can_change_is_refused(directory: Path) -> None:
     path = make_keys()[1].save(directory)
     directory.chmod(0o755)
+    WorkerKeys.load(path)
+    directory.chmod(0o775)
     with pytest.raises(RunError, match="open to others"):
         WorkerKeys.load(path)
     with pytest.raises(RunError, match="open to others"):

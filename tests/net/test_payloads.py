@@ -81,3 +81,11 @@ def test_living_payloads_never_overlap(
     assert [bytes(library.read(ref)) for ref in living] == list(living.values())
     arena.close()
     library.close()
+
+
+def test_a_reference_leads_to_no_file_of_another_folder(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"secret")
+    (tmp_path / "store").mkdir()
+    for name in ("../secret", str(tmp_path / "secret")):
+        with pytest.raises(FileNotFoundError, match="is in none of"):
+            Library(tmp_path / "store").read(Ref(name, 0, 6))

@@ -194,6 +194,22 @@ async def test_what_arrived_before_ones_own_close_can_be_received(net: Net) -> N
         net.listener.send("worker-0", b"x")
 
 
+async def test_a_peer_that_is_dropped_is_told_why_and_its_identity_is_free(net: Net) -> None:
+    worker = await net.connect("worker-0")
+    worker.send(b"before")
+    assert await net.listener.recv() == ("worker-0", b"before")
+    net.listener.drop("worker-0", "enough of it")
+    net.listener.drop("worker-0", "it is gone already")
+    assert await net.listener.recv() == ("worker-0", None)
+    with pytest.raises(ConnectionClosed, match="enough of it"):
+        await worker.recv()
+    with pytest.raises(ConnectionClosed, match="enough of it"):
+        worker.send(b"after")
+    again = await net.connect("worker-0")
+    again.send(b"back")
+    assert await net.listener.recv() == ("worker-0", b"back")
+
+
 async def test_close_wakes_a_waiting_receiver(net: Net) -> None:
     worker = await net.connect("worker-0")
     waiting = asyncio.ensure_future(worker.recv())

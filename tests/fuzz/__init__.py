@@ -1,0 +1,1 @@
+"""What strangers can hand to PRISM (messages, traces, scenario files), fuzzed: `python -m tests.fuzz --seconds 600`."""
