@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import signal
 import sys
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import uvloop
 from rich.console import Console
 
-from prism import __version__
 from prism.beginning.first_scenario import begin
+from prism.completing import offer
 from prism.coordinator import Coordinator
-from prism.errors import PrismError, ProgramError, ScenarioError
+from prism.errors import PrismError, ProgramError, RunError, ScenarioError
 from prism.explaining import explain
 from prism.folder import Folder
+from prism.gpu.limits import allow_files
 from prism.live.observer import Observer, Several
-from prism.live.serving import Served
 from prism.live.terminal import on_standard_error
 from prism.run import Interrupted, stage_digests
 from prism.scenario import Scenario
 from prism.staging import kept
 from prism.summary import print_summary
+from prism.versions import versions
+
+if TYPE_CHECKING:
+    from prism.live.serving import Served
 
 OK, RUN_FAILED, INTERRUPTED = 0, 4, 130
 
@@ -39,19 +42,29 @@ class _Parser(argparse.ArgumentParser):
         raise ScenarioError(f"command line: {message}; see --help")
 
 
+class _Version(argparse.Action):
+    """Prints the versions and exits; they are looked up only then."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:
+        super().__init__(option_strings, dest, nargs=0, help=help)
+
+    def __call__(self, *_: object) -> None:
+        print(*versions(), sep="\n")
+        sys.exit(OK)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code of architecture's table: 0, 2, 3, 4 or 130."""
     options = None
     try:
-        given, rest = _split(sys.argv[1:] if arguments is None else arguments)
-        options = _parser().parse_args(given)
+        options, rest = _options(sys.argv[1:] if arguments is None else arguments)
         if options.init is not None:
             return begin(options.init, rest, options.set, options.out, options.quiet)
-        if rest:
-            raise ScenarioError("command line: `--` and arguments of the program belong to --init; see --help")
         scenario = _scenario(options)
         if options.explain:
             return _explain(scenario, options)
+        if reason := allow_files():
+            raise RunError(reason)
         return uvloop.run(_run(scenario, options))
     except PrismError as error:
         print(f"prism: {error}" if error.exit_code != 2 else error, file=sys.stderr)
@@ -65,6 +78,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return RUN_FAILED
 
 
+def run() -> None:
+    """The command `prism`."""
+    sys.exit(main())
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="python -m prism.coordinator",
@@ -76,7 +94,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--set", action="append", default=[], metavar="KEY.PATH=VALUE", help="override a key")
     parser.add_argument("--out", type=Path, metavar="DIR", help="output folder (default: runs/<name>)")
     parser.add_argument("--resume", action="store_true", help="use finished stages of the output folder again")
-    parser.add_argument("--json", action="store_true", help="print result.json instead of the summary")
+    parser.add_argument(
+        "--json", action="store_true", help="print result.json instead of the summary; with --explain, what that says"
+    )
     parser.add_argument("--sandbox", metavar="RANK,...", help="sandbox ranks instead of the scenario's")
     parser.add_argument("--attach", action="store_true", help="let the sandbox ranks wait for a debugger")
     loudness = parser.add_mutually_exclusive_group()
@@ -86,23 +106,31 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--serve", nargs="?", type=_port, const=0, metavar="PORT", help="show the run on a local page")
     first = "write a first scenario after a probe: --init TRAIN.py -- ARGS, or --init torchrun -- TORCHRUN'S ARGS"
     parser.add_argument("--init", metavar="TRAIN.py", help=first)
-    parser.add_argument("--version", action="version", version=_versions())
+    parser.add_argument("--version", action=_Version, help="what a report of a bug should say")
     return parser
+
+
+def _options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    """What is given to the command, and the program's arguments that follow `--`; raises ScenarioError."""
+    parser = _parser()
+    offer(parser)
+    given, rest = _split(arguments)
+    options, unknown = parser.parse_known_args(given)
+    if options.init is not None and (unknown or options.scenario is not None):
+        what = f"{unknown[0] if unknown else options.scenario} stands before `--`, and what is the program's follows it"
+        raise ScenarioError(f"command line: --init: {what}: --init {options.init} -- ITS ARGUMENTS")
+    if unknown:
+        quotes = "; quote a value of --set that has spaces" if options.set else ""
+        raise ScenarioError(f"command line: unrecognized arguments: {' '.join(unknown)}{quotes}; see --help")
+    if rest and options.init is None:
+        raise ScenarioError("command line: `--` and arguments of the program belong to --init; see --help")
+    return options, rest
 
 
 def _port(text: str) -> int:
     if not text.isdigit() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"expected a port, got {text}; the scenario stands before --serve")
     return int(text)
-
-
-def _versions() -> str:
-    """What a report of a bug should say."""
-    told = f"prism {__version__}, Python {sys.version.split()[0]}, torch {version('torch')}"
-    for name, package in (("CUDA", "nvidia-cuda-runtime"), ("NCCL", "nvidia-nccl-cu13"), ("NCCL", "nvidia-nccl-cu12")):
-        with contextlib.suppress(PackageNotFoundError):
-            told += f", {name} {version(package)}"
-    return told
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -133,9 +161,16 @@ def _scenario(options: argparse.Namespace) -> Scenario:
 def _explain(scenario: Scenario, options: argparse.Namespace) -> int:
     folder = Folder(options.out or Path("runs") / scenario.name)
     done = folder.progress(stage_digests(scenario), kept(scenario))
-    for line in explain(scenario, folder, done):
-        print(line)
+    explanation = explain(scenario, folder, done, folder.noted())
+    if options.json:
+        _print_json(explanation)
+    else:
+        print(*explanation.lines(), sep="\n")
     return OK
+
+
+def _print_json(value: msgspec.Struct) -> None:
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
 
 
 def _observer(scenario: Scenario, options: argparse.Namespace) -> tuple[Observer, Served | None]:
@@ -144,6 +179,8 @@ def _observer(scenario: Scenario, options: argparse.Namespace) -> tuple[Observer
     terminal = on_standard_error(options.quiet, iterations)
     if options.serve is None:
         return terminal, None
+    from prism.live.serving import Served  # not in every run: it loads an HTTP server
+
     served = Served(scenario.name, iterations, options.serve)
     print(f"live view: {served.address}", file=sys.stderr)
     return Several(terminal, served), served
@@ -165,7 +202,7 @@ async def _gone_through(scenario: Scenario, options: argparse.Namespace, observe
             loop.add_signal_handler(number, run.interrupt)
         code = await _stages(run, scenario, options.attach)
     if options.json:
-        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(run.result), indent=2) + b"\n")
+        _print_json(run.result)
     else:
         print_summary(run.result, run.folder, Console(width=None if sys.stdout.isatty() else 100))
     return code

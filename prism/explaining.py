@@ -5,33 +5,84 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
+import msgspec
+
 from prism.folder import Folder, Progress
 from prism.report.units import rank_ranges, size, time
 from prism.scenario import Link, NetworkChange, Scenario, WhatIf
 
+RANK_BYTES = 17 << 20
+"""What the process of a rank takes on a CPU before its program holds anything (docs/performance.md)."""
 
-def explain(scenario: Scenario, folder: Folder, done: Progress) -> Iterator[str]:
-    """Lines for a person; `done` are the stages of the folder that would be used again with --resume."""
-    program = scenario.program.script or f"module {scenario.program.module}"
+
+class StagePlan(msgspec.Struct, kw_only=True):
+    """What a stage will do; `took_s` where it was done before, `reused` if --resume would use that again."""
+
+    stage: str
+    does: list[str]
+    took_s: float | None = None
+    reused: bool = False
+
+
+class Explanation(msgspec.Struct, kw_only=True):
+    """What a scenario will do; peak_bytes are those of a capture that lies in the folder."""
+
+    scenario: str
+    program: str
+    ranks: int
+    nodes: int
+    output: str
+    stages: list[StagePlan]
+    peak_bytes: int | None = None
+    where: str = ""
+
+    def lines(self) -> Iterator[str]:
+        """The same for a person."""
+        yield f"{self.scenario}: {self.program} as {self.ranks:,} ranks on {self.where}; output in {self.output}"
+        for plan in self.stages:
+            first, *rest = plan.does
+            yield f"  {plan.stage:<10} {first}"
+            yield from (f"{'':<13}{line}" for line in rest)
+            if plan.took_s is not None:
+                again = ", and is used again with --resume" if plan.reused else "; something has changed since"
+                yield f"{'':<13}was done in {plan.took_s:,.1f} s{again}"
+        if self.peak_bytes:
+            yield f"  {'memory':<10} the capture in the folder saw a peak of {size(self.peak_bytes)} on a rank"
+
+
+def explain(scenario: Scenario, folder: Folder, done: Progress, before: Progress) -> Explanation:
+    """`done` are the stages of the folder that would be used again with --resume, `before` all that are in it."""
     world, nodes = scenario.world, scenario.world.nodes
-    where = f"{nodes} nodes of {world.ranks_per_node}" if nodes > 1 else "one node"
-    yield f"{scenario.name}: {program} as {world.size:,} ranks on {where}; output in {folder.path}"
-    for stage in scenario.stages:
-        first, *rest = _STAGES[stage](scenario)
-        yield f"  {stage:<10} {first}"
-        yield from (f"{'':<13}{line}" for line in rest)
-        if stage in done.stages:
-            yield f"{'':<13}was done in {done.stages[stage].wall_s:,.1f} s, and is used again with --resume"
     captured = done.captured
     peaks = [rank.peak_bytes for rank in captured.ranks if rank.peak_bytes] if captured else []
-    if peaks:
-        yield f"  {'memory':<10} the capture in the folder saw a peak of {size(max(peaks))} on a rank"
+    return Explanation(
+        scenario=scenario.name,
+        program=scenario.program.script or f"module {scenario.program.module}",
+        ranks=world.size,
+        nodes=nodes,
+        where=f"{nodes} nodes of {world.ranks_per_node}" if nodes > 1 else "one node",
+        output=str(folder.path),
+        stages=[_plan(stage, scenario, done, before) for stage in scenario.stages],
+        peak_bytes=max(peaks, default=None),
+    )
+
+
+def _plan(stage: str, scenario: Scenario, done: Progress, before: Progress) -> StagePlan:
+    took = before.stages.get(stage)
+    return StagePlan(
+        stage=stage,
+        does=list(_STAGES[stage](scenario)),
+        took_s=took.wall_s if took is not None else None,
+        reused=stage in done.stages,
+    )
 
 
 def _capture(scenario: Scenario) -> Iterator[str]:
     devices, capture = scenario.devices, scenario.capture
     until = f"{capture.iterations} iterations" if capture.iterations else "its program's end"
     yield f"runs {_executed(scenario)}, {devices.slots} at one time, each to {until}; no time is measured"
+    if (count := _processes(scenario)) > 1 and devices.kind != "cuda":
+        yield f"takes {count:,} processes, some {size(count * RANK_BYTES)} beside what the program itself holds"
     if devices.present_as:
         yield f"the program is told that it has an {devices.present_as}"
     if devices.memory:
@@ -70,6 +121,11 @@ def _emulate(scenario: Scenario) -> Iterator[str]:
     yield f"runs rank{'s' * (len(emulate.sandbox) > 1)} {rank_ranges(emulate.sandbox)}{program} in wall time"
     yield f"all others are virtual; what they put in: {emulate.contribution}"
     yield f"payloads are read ahead into {size(emulate.pool)}"
+
+
+def _processes(scenario: Scenario) -> int:
+    """How many ranks have a process in a capture."""
+    return len(scenario.fold.shape.representatives) if scenario.fold is not None else scenario.world.size
 
 
 _STAGES = {"capture": _capture, "calibrate": _calibrate, "replay": _replay, "emulate": _emulate}

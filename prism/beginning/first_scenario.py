@@ -12,6 +12,7 @@ from prism.beginning.launch_line import LaunchLine, read_launch_line
 from prism.beginning.probe import probe
 from prism.beginning.sketch import sketch
 from prism.errors import ProgramError, ScenarioError
+from prism.hints import hints
 from prism.live.terminal import on_standard_error
 
 
@@ -28,9 +29,14 @@ def begin(target: str, rest: Sequence[str], settings: Sequence[str], out: Path |
     command = " ".join(["python -m prism.coordinator --init", target, *(["--", *rest] if rest else [])])
     path.write_text(sketch(line, found, path, command))
     print(f"{path}: written; run it with `python -m prism.coordinator {path}`")
+    doubt = found.few or found.unmarked
+    if doubt:
+        print(f"prism: warning: {doubt}", file=sys.stderr)
     if found.diagnosis is None:
         return 0
     print(f"prism: the probe failed: {found.diagnosis.summary}", file=sys.stderr)
+    for text in (*found.printed[1:], *hints(found.diagnosis)):
+        print(f"  {text}", file=sys.stderr)
     return ProgramError.exit_code
 
 

@@ -13,6 +13,16 @@ from prism.errors import ScenarioError
 DEFAULT_RANKS = 2
 
 
+_AS_TORCHRUN = (
+    "write it as torchrun's line: --init torchrun -- --nproc-per-node N TRAIN.py ARGS; what {} sets beside that in the "
+    "environment of the ranks goes to program.env"
+)
+OTHER_LAUNCHERS = {
+    name: _AS_TORCHRUN.format(name) for name in ("accelerate", "deepspeed", "lightning", "mpirun", "srun", "python")
+}
+"""Commands that people start programs with, and that are not read here."""
+
+
 class LaunchLine(NamedTuple):
     """A program and its world."""
 
@@ -32,6 +42,8 @@ class LaunchLine(NamedTuple):
 def read_launch_line(target: str, rest: Sequence[str]) -> LaunchLine:
     """What stands after --init and after `--`; raises ScenarioError if torchrun would not take it."""
     if target != "torchrun":
+        if target in OTHER_LAUNCHERS:
+            raise ScenarioError(f"command line: --init {target}: {OTHER_LAUNCHERS[target]}")
         if not Path(target).is_file():
             raise ScenarioError(
                 f"command line: --init {target}: no such file; --init torchrun -- ARGS takes all of torchrun's"

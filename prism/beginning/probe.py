@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -14,16 +13,15 @@ from prism.core.diagnosis import Diagnosis
 from prism.core.graph import Graph
 from prism.crew import Crew
 from prism.errors import ProgramError
+from prism.hints import WANTS_CUDA, told
+from prism.last_words import last_words
 from prism.live.observer import Observer
 from prism.result import Result
 from prism.scenario import Capture, Devices, Output, Program, Scenario, World
 
-ITERATIONS = 3
-WANTS_CUDA = re.compile(
-    r"not compiled with CUDA|NVIDIA driver|No CUDA GPUs|CUDA (is )?not available|invalid device ordinal"
-    r"|torch\._C' has no attribute '_(cuda|Cuda)"
-)
-"""How programs fail that must have a GPU, on a machine without one."""
+WARMUP = 2
+"""Iterations that a first scenario leaves out."""
+ITERATIONS = WARMUP + 2
 
 
 class Found(NamedTuple):
@@ -31,18 +29,43 @@ class Found(NamedTuple):
 
     presented: bool  # whether the program had to be told that it has a GPU
     iterations: int  # that the slowest rank ended
+    ended: bool  # whether the program ended by itself, so that it has no more of them
     peak_bytes: int | None  # of the rank that held most
     peak_rank: int
     groups: list[tuple[int, int]]  # how many groups of how many ranks, largest first
     diagnosis: Diagnosis | None
     wall_s: float
+    printed: list[str]  # the last lines of a rank that failed without an exception
+
+    @property
+    def unmarked(self) -> str:
+        """What to say where no iteration was seen; "" else."""
+        if self.iterations or self.diagnosis is not None:
+            return ""
+        return "no step of a torch optimizer was seen: name the function that ends an iteration, iteration.marker"
+
+    @property
+    def warmup(self) -> int:
+        """The iterations to leave out: fewer, where two would not remain."""
+        known = self.ended and self.iterations > 0
+        return max(0, min(WARMUP, self.iterations - 2)) if known else WARMUP
+
+    @property
+    def few(self) -> str:
+        """What to say where the program ends after so few iterations that little can be predicted from; "" else."""
+        if not self.ended or not 0 < self.iterations < WARMUP + 2 or self.diagnosis is not None:
+            return ""
+        left = self.iterations - self.warmup
+        many = f"{self.iterations} iteration{'s' * (self.iterations > 1)}"
+        kept = f"{left} remain{'s' * (left == 1)} after a warm-up of {self.warmup}"
+        return f"the program ends after {many}, the first of which are slow: {kept}; let it run {WARMUP + 4} or more"
 
 
 async def probe(line: LaunchLine, observer: Observer) -> Found:
     """Run the program as all its ranks, for a few iterations; once more with a GPU pretended if it asks for one."""
     async with Crew() as crew:
         found = await _run(line, observer, crew, presented=False)
-        if found.diagnosis is not None and _wants_cuda(found.diagnosis):
+        if found.diagnosis is not None and WANTS_CUDA.search(told(found.diagnosis)):
             observer.say("the program wants a GPU: once more, presenting the CPU as one")
             found = await _run(line, observer, crew, presented=True)
     return found
@@ -66,23 +89,21 @@ async def _run(line: LaunchLine, observer: Observer, crew: Crew, presented: bool
             except ProgramError:
                 if run.result.diagnosis is None:
                     raise
-    return _found(run.result, graph, presented)
+        printed = list(last_words(run.result.diagnosis, run.folder)) if run.result.diagnosis is not None else []
+    return _found(run.result, graph, presented, printed)
 
 
-def _found(result: Result, graph: Graph | None, presented: bool) -> Found:
+def _found(result: Result, graph: Graph | None, presented: bool, printed: list[str]) -> Found:
     most = max(result.ranks, key=lambda rank: rank.peak_bytes or 0, default=None)
     sizes = Counter(len(group.ranks) for group in graph.groups) if graph is not None else Counter[int]()
     return Found(
         presented=presented,
         iterations=min((rank.iterations for rank in result.ranks), default=0),
+        ended=not any(rank.cut for rank in result.ranks),
         peak_bytes=most.peak_bytes if most else None,
         peak_rank=most.rank if most else 0,
         groups=sorted(((count, size) for size, count in sizes.items()), key=lambda row: -row[1]),
         diagnosis=result.diagnosis,
         wall_s=result.stages["capture"].wall_s,
+        printed=printed,
     )
-
-
-def _wants_cuda(diagnosis: Diagnosis) -> bool:
-    told = [diagnosis.summary, *(state.traceback or "" for state in diagnosis.ranks)]
-    return any(WANTS_CUDA.search(text) for text in told)

@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 
 from prism.beginning.launch_line import LaunchLine
-from prism.beginning.probe import ITERATIONS, Found
+from prism.beginning.probe import WARMUP, Found
 from prism.report.units import size
 
 
@@ -34,15 +34,25 @@ def _lines(line: LaunchLine, found: Found, path: Path, command: str) -> Iterator
     guessed = "                        # a guess: torchrun's nnodes x nproc-per-node" if line.guessed else ""
     yield f"  size: {line.size}{guessed}"
     yield f"  ranks_per_node: {line.ranks_per_node}"
-    yield from _iterations(found)
+    yield from _iterations(line, found)
+    yield from _devices(found)
+    yield from _lengths(found)
+    yield from _questions(line)
+    yield "stages: [capture, calibrate, replay]     # and emulate: a few ranks in wall time"
+
+
+def _devices(found: Found) -> Iterator[str]:
+    """What the ranks run on."""
     yield "devices:"
     yield f"  slots: {len(os.sched_getaffinity(0))}                 # ranks that run at one time: this machine's cores"
     if found.presented:
         yield "  present_as: H100               # the program asks for a GPU; A100, H100, H200 or cuda"
     peak = f"the probe saw {size(found.peak_bytes)} on rank {found.peak_rank}" if found.peak_bytes else "null: no limit"
     yield f"  # memory: 80GiB                # capacity of a device; {peak}"
-    yield "capture: {iterations: 6}         # leave it out to run to the program's end"
-    yield "calibrate: {warmup: 2}"
+
+
+def _questions(line: LaunchLine) -> Iterator[str]:
+    """The links, and what may be asked of them and of a rank."""
     yield "network:"
     yield "  intra_node: {bandwidth: 450GB/s, latency: 3us}     # a rank and direction"
     yield "  inter_node: {bandwidth: 50GB/s, latency: 8us}"
@@ -51,7 +61,6 @@ def _lines(line: LaunchLine, found: Found, path: Path, command: str) -> Iterator
     links = "inter_node" if line.size > line.ranks_per_node else "intra_node"
     half = "25GB/s" if links == "inter_node" else "225GB/s"
     yield f"  - {{name: half-network, network: {{{links}: {{bandwidth: {half}}}}}}}"
-    yield "stages: [capture, calibrate, replay]     # and emulate: a few ranks in wall time"
 
 
 def _seen(found: Found) -> Iterator[str]:
@@ -63,15 +72,29 @@ def _seen(found: Found) -> Iterator[str]:
         yield "#"
         return
     groups = ", ".join(f"{count} with {members} rank{'s' * (members > 1)}" for count, members in found.groups) or "none"
-    yield f"# A probe of {ITERATIONS} iterations took {found.wall_s:.1f} s. Process groups: {groups}."
+    seen = f" of {found.iterations} iteration{'s' * (found.iterations != 1)}" if found.iterations else ""
+    end = ", then the program ended" if found.ended else ""
+    yield f"# A probe{seen} took {found.wall_s:.1f} s{end}. Process groups: {groups}."
+    if found.few:
+        yield f"# {found.few[0].upper()}{found.few[1:]}."
 
 
-def _iterations(found: Found) -> Iterator[str]:
+def _iterations(line: LaunchLine, found: Found) -> Iterator[str]:
     if found.diagnosis is None and not found.iterations:
         yield "# The probe saw no step of a torch optimizer: name the function whose calls end an iteration."
-        yield "# iteration: {marker: train:step}"
+        yield f"# iteration: {{marker: {line.name}:step}}"
         return
-    yield "# iteration: {marker: train:step} # a function whose calls end an iteration, not the optimizer's step"
+    yield f"# iteration: {{marker: {line.name}:step}}     # a function that ends an iteration"
+
+
+def _lengths(found: Found) -> Iterator[str]:
+    """How many iterations are captured, and how many of them count."""
+    if found.ended:
+        what = "to cut a program that has more" if found.iterations else "needs iteration.marker"
+        yield f"# capture: {{iterations: {WARMUP + 4}}}       # {what}"
+    else:
+        yield f"capture: {{iterations: {WARMUP + 4}}}         # what follows does not run; leave it out to see all"
+    yield f"calibrate: {{warmup: {found.warmup}}}            # iterations that are left out: the first are slow"
 
 
 def _relative(script: str, path: Path) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 
@@ -34,7 +35,8 @@ class Snapshot(msgspec.Struct, kw_only=True):
     iterations: tuple[int, int] = (0, 0)  # that the slowest and the fastest rank have ended
     switches: int = 0
     switches_per_s: float = 0.0
-    memory: int = 0  # bytes that processes of ranks hold, where that is told
+    memory: int = 0  # bytes that processes of ranks hold, where that is bounded
+    host: tuple[int, int] = (0, 0)  # bytes of this machine that are taken, and that it has
 
     def text(self) -> str:
         """One line for a person."""
@@ -46,16 +48,34 @@ class Snapshot(msgspec.Struct, kw_only=True):
             told.append(f"{self.switches_per_s:,.0f} switches/s")
         if self.memory:
             told.append(f"{self.memory / 1024**3:.1f} GiB")
+        elif self.host[1]:
+            told.append(f"memory {self.host[0] / 1024**3:.1f} of {self.host[1] / 1024**3:.0f} GiB")
         if self.eta_s is not None:
             told.append(f"{self.eta_s:,.0f} s left")
         return "; ".join(told)
 
 
+def host_memory(table: Path = Path("/proc/meminfo")) -> tuple[int, int]:
+    """Bytes of this machine's memory that are taken, and all that it has; zeros where nobody tells."""
+    try:
+        rows = dict(line.split(":", 1) for line in table.read_text().splitlines())
+        total, free = (int(rows[name].split()[0]) << 10 for name in ("MemTotal", "MemAvailable"))
+    except (OSError, KeyError, ValueError):
+        return 0, 0
+    return total - free, total
+
+
 class Watch:
     """Looks at a stage from time to time; `iterations` is how many each rank will end, 0 where that is not known."""
 
-    def __init__(self, iterations: int = 0, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        iterations: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+        host: Callable[[], tuple[int, int]] = host_memory,
+    ) -> None:
         self._iterations = iterations
+        self._host = host
         self._clock = clock
         self.begin("")
 
@@ -91,6 +111,7 @@ class Watch:
             switches=switches,
             switches_per_s=max(0, switches - self.now.switches) / max(at - self._seen, 1e-9),
             memory=world.admission.held,
+            host=self._host(),
         )
         self._seen = at
         return self.now

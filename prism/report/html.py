@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from prism.core.diagnosis import Diagnosis, RankState
 from prism.core.graph import Graph, Timeline
 from prism.core.timeline.attribution import pipeline_stages
+from prism.report.curves import draw_curves
 from prism.report.heatmap import draw_heatmap
+from prism.report.memory import PARTS, draw_memory, held
 from prism.report.picture import MAX_ROWS, bands, draw, timeline_svg
 from prism.report.roll import unroll
+from prism.report.sources import source_of, source_text
+from prism.report.surroundings import Surroundings
 from prism.report.templates import environment, page_script
 from prism.result import PathStep, RankResult, Result
 
@@ -20,6 +25,7 @@ _WIDTH = 1000  # px: the inside of a card
 _MAX_ITERATIONS = 4  # more would leave too few pixels to each
 _MAX_STEPS = 8  # rows of the critical path's table
 _MAX_STRAGGLERS = 8
+NOWHERE = Surroundings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +48,6 @@ class _Stage:
 
     ranks: list[int]
     bubble: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Memory:
-    """Peak tensor memory of a band of ranks and what the allocator held, in bytes; the maximum of the band."""
-
-    ranks: list[int]
-    peak: int
-    reserved: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,50 +78,85 @@ class _Stuck:
 
 
 def render_html(
-    result: Result, graph: Graph | None, timeline: Timeline | None, source_name: str, ranks_per_node: int = 1
+    result: Result,
+    graph: Graph | None,
+    timeline: Timeline | None,
+    source_name: str,
+    ranks_per_node: int = 1,
+    around: Surroundings = NOWHERE,
 ) -> str:
     """The report as one HTML document; `source_name` says where the run came from, such as its scenario's file.
 
     Without `graph` or `timeline` (a run that did not get that far) what is drawn from them is left out.
     """
-    steps = _steps(result.critical_path)
-    times = _times(result.ranks)
-    memory = _memory(result.ranks)
-    picture = heat = roll = None
-    stages: list[_Stage] = []
-    if graph is not None and timeline is not None:
-        shown = min(len(result.iteration_ns or [0]), _MAX_ITERATIONS)
-        picture = draw(graph, timeline, _WIDTH, shown)
-        heat = draw_heatmap(graph, ranks_per_node)
-        stages = _stages(graph, result.ranks)
-        roll = unroll(graph, timeline, result.critical_path, (late.rank for late in result.stragglers))
     script, digest = page_script()
     return environment.get_template("report.html.j2").render(
         result=result,
         source_name=source_name,
-        picture=picture,
         standalone=False,
-        roll=roll,
         script=script,
         digest=digest,
-        shown=picture and len(picture.boundaries) - 1,
         stuck=_stuck(result.diagnosis),
-        bound=_bound(steps),
-        path_ns=sum(step.ns for step in steps),
-        steps=steps[:_MAX_STEPS],
-        steps_left=len(steps) - _MAX_STEPS,
-        times=times,
-        stragglers=result.stragglers[:_MAX_STRAGGLERS],
-        stragglers_left=len(result.stragglers) - _MAX_STRAGGLERS,
-        waited=sum(rank.wait_ns or 0 for rank in result.ranks),
-        stages=stages,
-        heat=heat,
-        longest=max((row.total for row in times), default=0),
-        memory=memory,
-        largest=max((max(row.peak, row.reserved or 0) for row in memory), default=0),
-        slowest_rank=max(result.ranks, key=lambda rank: rank.compute_ns or 0, default=None),
-        slowest=max((variant.slowdown or 0 for variant in result.what_if), default=1.0),
+        source_of=partial(source_of, base=around.base),
+        source_text=partial(source_text, base=around.base),
+        **_pictures(result, graph, timeline, ranks_per_node, around),
+        **_tables(result),
+        **_memory(result, graph, timeline, around),
     )
+
+
+Shown = dict[str, object]
+"""What a part of the template asks for, by name."""
+
+
+def _pictures(
+    result: Result, graph: Graph | None, timeline: Timeline | None, ranks_per_node: int, around: Surroundings
+) -> Shown:
+    """What is drawn from the graph and its timeline, and the sweeps."""
+    curves = draw_curves(result.what_if)
+    if graph is None or timeline is None:
+        return {"picture": None, "shown": 0, "roll": None, "heat": None, "stages": [], "curves": curves}
+    picture = draw(graph, timeline, _WIDTH, min(len(result.iteration_ns or [0]), _MAX_ITERATIONS))
+    return {
+        "picture": picture,
+        "shown": len(picture.boundaries) - 1,
+        "roll": unroll(graph, timeline, result.critical_path, (late.rank for late in result.stragglers)),
+        "heat": draw_heatmap(graph, ranks_per_node, around.trees),
+        "stages": _stages(graph, result.ranks),
+        "curves": curves,
+    }
+
+
+def _tables(result: Result) -> Shown:
+    """Where the time goes, by rank and on the critical path, and what the longest bars stand for."""
+    steps, times = _steps(result.critical_path), _times(result.ranks)
+    return {
+        "bound": _bound(steps),
+        "path_ns": sum(step.ns for step in steps),
+        "steps": steps[:_MAX_STEPS],
+        "steps_left": len(steps) - _MAX_STEPS,
+        "times": times,
+        "longest": max((row.total for row in times), default=0),
+        "stragglers": result.stragglers[:_MAX_STRAGGLERS],
+        "stragglers_left": len(result.stragglers) - _MAX_STRAGGLERS,
+        "waited": sum(rank.wait_ns or 0 for rank in result.ranks),
+        "slowest_rank": max(result.ranks, key=lambda rank: rank.compute_ns or 0, default=None),
+        "slowest": max((variant.slowdown or 0 for variant in result.what_if), default=1.0),
+    }
+
+
+def _memory(result: Result, graph: Graph | None, timeline: Timeline | None, around: Surroundings) -> Shown:
+    """Peaks, what they were made of, and the way there."""
+    memory = held(result.ranks)
+    made_of = [part for part in PARTS if any(part in row.parts for row in memory)]
+    return {
+        "memory": memory,
+        "course": draw_memory(memory, around, graph, timeline, _WIDTH),
+        "capacity": around.capacity,
+        "made_of": made_of,
+        "made_of_key": list(zip(made_of, made_of, strict=True)),
+        "largest": max((max(row.peak, row.reserved or 0) for row in memory), default=0),
+    }
 
 
 def _steps(path: Iterable[PathStep]) -> list[_Step]:
@@ -168,16 +200,6 @@ def _stages(graph: Graph, ranks: list[RankResult]) -> list[_Stage]:
     if len(found) > MAX_ROWS or not total:
         return []
     return [_Stage(stage, sum(wait[r] for r in stage) / max(1, sum(total[r] for r in stage))) for stage in found]
-
-
-def _memory(ranks: list[RankResult]) -> list[_Memory]:
-    known = [(r.rank, r.peak_bytes, r.reserved_bytes) for r in ranks if r.peak_bytes is not None]
-    rows = []
-    for band in bands(len(known)):
-        members, peaks, reserved = zip(*(known[i] for i in band), strict=True)
-        held = [value for value in reserved if value is not None]
-        rows.append(_Memory(list(members), max(peaks), max(held, default=None)))
-    return rows
 
 
 def _stuck(diagnosis: Diagnosis | None) -> list[_Stuck]:

@@ -90,7 +90,7 @@ def draw(graph: Graph, timeline: Timeline, width: int, iterations: int) -> Pictu
         shapes=_shapes(graph, timeline, bounds, width - _LEFT - _RIGHT, bar, gap),
         boundaries=place,
         iterations=named,
-        ticks=[(round(_LEFT + at * scale, 1), text) for at, text in _ticks(int(bounds[-1] - bounds[0]), width)],
+        ticks=[(round(_LEFT + at * scale, 1), text) for at, text in ticks(int(bounds[-1] - bounds[0]), width)],
         note=f"each row: the commonest state of {len(rows[0])} ranks" if len(rows[0]) > 1 else "",
     )
 
@@ -110,7 +110,7 @@ def _lanes(rows: list[range], pitch: int) -> list[Lane]:
     return [Lane(_TOP + i * pitch, label if i % every == 0 else "") for i, label in enumerate(labels)]
 
 
-def _ticks(span: int, width: int) -> Iterator[tuple[int, str]]:
+def ticks(span: int, width: int) -> Iterator[tuple[int, str]]:
     """Round times from 0 to `span` ns, about 120 px apart."""
     target = max(1.0, span * 120 / width)
     power = 10 ** int(np.log10(target))

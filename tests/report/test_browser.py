@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,40 +10,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from report.test_html import stuck
 
-from benchmarks.generated import Shape, graph
-from prism.core.timeline.analysis import analyse
-from prism.core.timeline.attribution import stragglers
-from prism.core.timeline.network import LinkClass, Network, op_costs
-from prism.core.timeline.replay import evaluate, make_plan
+from prism.core.laps import LAP, LapEnd
 from prism.report.html import render_html
-from prism.result import PathStep, RankResult, Result, StragglerResult, WhatIfResult
+from prism.report.surroundings import Surroundings
+from prism.result import RankResult
+from tests.report.pages import page_of
+from tests.report.screenshots import CHROMIUM, SHOTS, take
+from tests.report.screenshots import browser as opened_browser
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: install the package chromium")
-
-LINKS = Network("alpha-beta", LinkClass(450 * 10**9, 3_000), LinkClass(50 * 10**9, 8_000))
-
-
-def page_of(replicas: int) -> str:
-    """The report of a pipeline of 8 stages with 8 shards and so many replicas."""
-    job = graph(Shape(stages=8, replicas=replicas, shards=8, micro_batches=4, layers=2))
-    timeline = evaluate(make_plan(job), job.nodes["duration"].astype(np.int64), op_costs(job, LINKS, 8).total)
-    found = analyse(job, timeline, 0)
-    result = Result(scenario="pipeline", status="ok", world_size=job.world_size, nodes=len(job.nodes), ops=len(job.ops))
-    result.iteration_ns, result.iteration_ns_median = found.iteration_ns, found.iteration_ns[0]
-    result.bubble_fraction = found.bubble_fraction
-    result.critical_path = [PathStep(rank=step.rank, kind=step.kind, ns=step.ns) for step in found.critical_path]
-    late = stragglers(job, timeline, found.window)
-    result.stragglers = [StragglerResult(rank=rank, caused_ns=ns) for rank, ns, _ in late]
-    spent = zip(found.compute_ns.tolist(), found.comm_ns.tolist(), found.wait_ns.tolist(), strict=True)
-    result.ranks = [
-        RankResult(rank=rank, compute_ns=compute, comm_ns=comm, wait_ns=wait, peak_bytes=1 << 20)
-        for rank, (compute, comm, wait) in enumerate(spent)
-    ]
-    result.what_if = [WhatIfResult(name="slow", iteration_ns_median=2 * found.iteration_ns[0], slowdown=2.0)]
-    return render_html(result, job, timeline, "pipeline.yaml", 8)
 
 
 @dataclass
@@ -67,10 +44,8 @@ class Open:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+    with opened_browser() as opened:
         yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")
@@ -178,14 +153,66 @@ def test_tables_lead_into_the_timeline_and_sort(shown: Open) -> None:
     assert page.locator("th[aria-sort=ascending]").count() == 1
 
 
+def test_one_chooses_whose_memory_is_drawn(shown: Open) -> None:
+    page = shown.page
+    assert page.locator("#course .course:not(.off)").count() == 1
+    buttons = page.locator("#memory-table th button.choice")
+    assert buttons.count() == 64
+    assert buttons.nth(0).get_attribute("aria-pressed") == "true"
+    buttons.nth(5).focus()
+    page.keyboard.press("Enter")
+    assert page.locator("#course .course:not(.off)").count() == 2
+    assert "rank 5: at most" in page.text_content("#course-told")
+    buttons.nth(0).click()
+    assert page.get_attribute("#course", "aria-label") == f"Memory over time; {page.text_content('#course-told')}"
+    assert "rank 0" not in page.text_content("#course-told")
+    page.locator("#memory-table thead th button", has_text="Peak").click()
+    assert page.locator("th[aria-sort=descending]").count() == 1, "rows with buttons sort as others do"
+
+
+@pytest.mark.parametrize("shot", [shot for shot in SHOTS if shot.part != "diagnosis"], ids=lambda shot: shot.name)
+def test_the_pictures_of_the_documentation_can_be_taken(browser: Any, small: Path, tmp_path: Path, shot: Any) -> None:
+    assert take(browser, small, shot, tmp_path).read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_documentation_has_the_pictures_that_it_shows() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    shown = {name for page in docs.glob("*.md") for name in re.findall(r"\(images/([\w-]+\.png)\)", page.read_text())}
+    there = {path.name: path.stat().st_size for path in (docs / "images").glob("*.png")}
+    assert shown == set(there) == {f"{shot.name}.png" for shot in SHOTS}
+    assert max(there.values()) <= 150_000
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of a run that failed, with lines of its program and the memory of its ranks."""
+    folder = tmp_path_factory.mktemp("failed")
+    (folder / "train.py").write_text("import torch\n" * 8 + "dist.all_reduce(loss)\n")
+    result = stuck()
+    result.ranks = [RankResult(rank=rank, peak_bytes=1 << 20) for rank in range(2)]
+    laps = {rank: np.array([(LapEnd.POST, 1 << 19), (LapEnd.END, 1 << 20)], LAP) for rank in range(2)}
+    path = folder / "report.html"
+    path.write_text(
+        render_html(result, None, None, "t.yaml", 1, Surroundings(base=folder, laps=laps, capacity=1 << 20))
+    )
+    return path
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_can_be_read_by_everyone(browser: Any, small: Path, scheme: str) -> None:
+def test_it_can_be_read_by_everyone(browser: Any, small: Path, failed: Path, scheme: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     # The page's own policy lets no other script run, so the checker comes around it.
     with browser.new_context(color_scheme=scheme, bypass_csp=True) as context:
         found = axe.run(opened_in(context, small).page).response["violations"]
-    serious = [rule["id"] for rule in found if rule["impact"] in ("serious", "critical")]
-    assert serious == []
+        page = context.new_page()
+        page.goto(failed.as_uri())
+        found += axe.run(page).response["violations"]
+    assert [(rule["id"], rule["impact"]) for rule in found if rule["impact"] != "minor"] == []
+
+
+@pytest.mark.parametrize("shot", [shot for shot in SHOTS if shot.part == "diagnosis"], ids=lambda shot: shot.name)
+def test_pictures_of_failures_can_be_taken(browser: Any, failed: Path, tmp_path: Path, shot: Any) -> None:
+    assert take(browser, failed, shot, tmp_path).exists()
 
 
 def test_without_script_there_is_the_picture(browser: Any, small: Path) -> None:

@@ -24,15 +24,16 @@ def cells(shape: str) -> list[tuple[int, int]]:
     return [(int(y), int(x)) for x, y in re.findall(r"M(\d+) (\d+)", shape)]
 
 
-def test_rows_send_columns_receive_and_levels_are_even_steps_of_a_logarithm() -> None:
-    moved = {(0, 1): 10, (1, 2): 1000, (2, 3): 100_000, (3, 0): 10_000_000}
+def test_rows_send_columns_receive_and_levels_are_even_steps_down_from_the_most() -> None:
+    moved = {(0, 1): 10, (1, 2): 10_000_000 // 17, (2, 3): 6_000_000, (3, 0): 10_000_000}
     heat = draw_heatmap(messages(4, moved), 2)
     assert heat is not None
     at = heat.cell
     drawn = [cells(shape) for shape in heat.shapes]
-    assert drawn == [[(0, at)], [], [(at, 2 * at)], [], [(2 * at, 3 * at)], [(3 * at, 0)]]
-    assert (heat.least, heat.most, heat.total) == (10, 10_000_000, 10_101_010)
+    assert drawn == [[(0, at)], [], [], [(at, 2 * at)], [], [(2 * at, 3 * at), (3 * at, 0)]]
+    assert (heat.least, heat.most, heat.total) == (10, 10_000_000, 16_588_245)
     assert heat.busiest == ("3", "0")
+    assert [pair[:2] for pair in heat.pairs] == [("3", "0"), ("2", "3"), ("1", "2"), ("0", "1")]
     assert heat.rules == [2 * at], "a line between the nodes"
 
 
@@ -41,6 +42,12 @@ def test_equal_cells_are_all_of_the_highest_level() -> None:
     assert heat is not None
     assert [len(cells(shape)) for shape in heat.shapes] == [0] * (LEVELS - 1) + [2]
     assert heat.rules == []
+
+
+def test_cells_that_are_nearly_equal_look_equal() -> None:
+    heat = draw_heatmap(messages(3, {(0, 1): 100, (1, 2): 101}), 1)
+    assert heat is not None
+    assert [len(cells(shape)) for shape in heat.shapes] == [0] * (LEVELS - 1) + [2]
 
 
 def test_a_job_that_moves_nothing_has_no_picture() -> None:

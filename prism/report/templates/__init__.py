@@ -29,7 +29,7 @@ def script_of(*names: str) -> tuple[str, str]:
 
 def page_script() -> tuple[str, str]:
     """What runs in report.html."""
-    return script_of("roll", "view", "paint", "timeline", "tables", "start")
+    return script_of("roll", "view", "paint", "timeline", "tables", "memory", "start")
 
 
 def live_page() -> str:

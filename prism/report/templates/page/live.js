@@ -22,7 +22,8 @@ function told(now, counts) {
   return Object.entries(LETTERS).filter(([letter]) => counts[letter]).map(([letter, [name]]) => `${counts[letter]} ${name}`).join(", ")
     + `; iteration ${low}` + (high > low ? ` to ${high}` : "")
     + (now.switches_per_s >= 1 ? `; ${now.switches_per_s.toFixed(0)} switches/s` : "")
-    + (now.memory ? `; ${(now.memory / 2 ** 30).toFixed(1)} GiB of host memory` : "")
+    + (now.memory ? `; ranks hold ${(now.memory / 2 ** 30).toFixed(1)} GiB` : "")
+    + (now.host[1] ? `; ${(now.host[0] / 2 ** 30).toFixed(1)} of ${(now.host[1] / 2 ** 30).toFixed(0)} GiB of host memory taken` : "")
     + (now.parts > 1 ? `; slice ${now.part + 1} of ${now.parts}` : "");
 }
 
@@ -40,6 +41,8 @@ function show(history) {
   seen("stage").textContent = `${now.stage}, ${now.elapsed_s.toFixed(0)} s` + (now.eta_s === null ? "" : `, about ${now.eta_s.toFixed(0)} s left`);
   seen("text").textContent = now.states ? told(now, counts) : "";
   if (now.share) seen("share").value = now.share; else seen("share").removeAttribute("value");  // it moves to and fro
+  const ranks = history.ranks;
+  seen("rows").textContent = ranks.length > 1 ? `Rank ${ranks[0]} on top, rank ${ranks.at(-1)} at the bottom; time goes to the right.` : "";
   drawStrip(seen("strip"), history);
 }
 

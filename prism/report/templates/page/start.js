@@ -1,3 +1,5 @@
+const course = document.getElementById("course"), told = document.getElementById("course-told");
+if (course) chooseCourses(course, document.getElementById("memory-table"), told);
 document.querySelectorAll("table").forEach(sortable);
 const header = document.getElementById("roll-header");
 if (header && "DecompressionStream" in window) {

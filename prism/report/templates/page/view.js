@@ -1,9 +1,11 @@
 // Which part of the timeline is seen: a span of time across, rows down. All of it in ns and CSS px.
-const GUTTER = 168, AXIS = 26, LEAST_PITCH = 4, MOST_PITCH = 22, MOST_HEIGHT = 620;
+let GUTTER = 168;  // px for the names of the rows
+const AXIS = 26, LEAST_PITCH = 4, MOST_PITCH = 22, MOST_HEIGHT = 620;
 
 class View {
   constructor(roll) {
     this.roll = roll;
+    GUTTER = Math.min(168, Math.max(64, 26 + 6.4 * Math.max(...roll.rows.map((name) => name.length))));
     this.pitch = Math.max(LEAST_PITCH, Math.min(MOST_PITCH, Math.floor((MOST_HEIGHT - AXIS) / roll.rows.length)));
     this.height = Math.min(MOST_HEIGHT, AXIS + roll.rows.length * this.pitch + 2);
     this.width = 1000;
