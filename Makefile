@@ -9,7 +9,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 FRAMEWORKS := .venv/.frameworks
 
-.PHONY: run test test-gpu test-all lint docs ext clean
+.PHONY: run test test-gpu test-all lint docs images ext clean
 
 run: $(INSTALLED)
 	rm -rf runs/quickstart
@@ -23,7 +23,7 @@ test-gpu: $(INSTALLED)
 	$(BIN)/pytest -m gpu -rs
 
 test-all: lint $(FRAMEWORKS)
-	$(BIN)/pytest
+	$(BIN)/pytest --kills 60
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check
@@ -32,6 +32,13 @@ lint: $(INSTALLED)
 # The documentation, into build/site; what does not hold together is an error.
 docs: $(INSTALLED)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
+
+# The pictures in docs/images, from runs of the scenarios that they show; needs Chromium.
+IMAGES := quickstart will_it_fit half_network find_the_deadlock thousand_ranks
+images: $(INSTALLED)
+	rm -rf build/images && mkdir -p build/images
+	-for name in $(IMAGES); do $(BIN)/python -m prism.coordinator scenarios/$$name.yaml --out build/images/$$name -q; done
+	$(BIN)/python -m tests.report.screenshots build/images docs/images
 
 # The extensions again, those whose sources have changed.
 ext:
@@ -48,7 +55,7 @@ $(FRAMEWORKS): $(INSTALLED)
 	touch $@
 
 # No build isolation: the extensions must be built against the torch that will load it.
-$(INSTALLED): pyproject.toml setup.py $(wildcard ext/torch/* ext/nccl/*.cpp ext/nccl/*.h ext/cuda/*.cpp ext/cuda/*.h ext/spill/*)
+$(INSTALLED): pyproject.toml setup.py $(wildcard ext/torch/* ext/nccl/*.cpp ext/nccl/*.h ext/nccl/cuda/* ext/nccl/shim/* ext/cuda/*.cpp ext/cuda/*.h ext/spill/*)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -c "import torch" 2>/dev/null || $(BIN)/pip install $(TORCH)
 	$(BIN)/pip install "setuptools>=77" wheel ninja

@@ -1,3 +1,4 @@
+# PYTHON_ARGCOMPLETE_OK
 """The coordinator: takes a scenario through its stages.
 
     async with Coordinator(Scenario.load("moe.yaml")) as run:
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from prism import folding
@@ -34,9 +35,9 @@ from prism.emulation import Emulated, prepare
 from prism.errors import RunError
 from prism.folder import Calibrated, Captured
 from prism.kinds import device_kind, timed_apart
+from prism.measuring import Measure, Rounds, Slice
 from prism.prediction import predict
 from prism.report.flight import write_flight
-from prism.report.units import rank_ranges
 from prism.result import DeviceClocks, Result
 from prism.run import Run
 from prism.scenario import Scenario, WhatIf
@@ -92,6 +93,7 @@ class Coordinator(Run):
         with self._stage("calibrate"):
             measurements, run = Measurements(graph, timed_apart(self.scenario)), list[Sequence[int]]()
             log = SliceLog(self.folder.slices, self._digests["calibrate"])
+            self.clocks.update(log.clocks)
             if log.dropped:
                 self._observer.say(f"{self.folder.slices}: its last slice was being written, and is measured again")
             for slices in measurements.rounds():
@@ -154,14 +156,18 @@ class Coordinator(Run):
             self.folder.save_progress(self._progress)
         return self.result
 
+    def homes(self) -> dict[int, int]:
+        """The worker on which each rank is captured, by number, as long as none is lost."""
+        return self._places(folding.running(self.scenario)) or {}
+
     # -- parts of the stages -----------------------------------------------------------------------------------------
 
     async def _capture(self, ranks: Sequence[int], exchange: Exchange) -> World:
         """Run ranks as a capture does; returns the world that they were."""
-        slots, memory = self.scenario.devices.slots, host_memory(self.scenario)
-        world = World(ranks, slots, exchange, self.scenario.hang_after, memory=memory)
+        slots, memory, places = self.scenario.devices.slots, host_memory(self.scenario), self._places(ranks)
+        world = World(ranks, slots, exchange, self.scenario.hang_after, memory=memory, hosts=places)
         setup = stage_setup(self.scenario, self.folder, "capture", self.scenario.capture.iterations or 0)
-        await self._drive(world, folding.capture_setup(self.scenario, setup))
+        await self._drive(world, folding.capture_setup(self.scenario, setup), places)
         return world
 
     async def _verify(self, exchange: Capture) -> None:
@@ -172,45 +178,39 @@ class Coordinator(Run):
             self._check(await self._capture(chosen, Verification(exchange, chosen, fold.compare == "payloads")))
 
     async def _measure(
-        self,
-        slices: Sequence[Sequence[int]],
-        answers: Literal["fast", "paced"],
-        measurements: Measurements,
-        log: SliceLog,
-        run: Callable[[Sequence[int], int], Awaitable[Durations]],
-    ) -> None:
+        self, slices: Sequence[Slice], answers: Literal["fast", "paced"], measurements: Measurements, log: SliceLog,
+        run: Measure,
+    ) -> None:  # fmt: skip
         """Run those slices that have not run before, and take in what all of them have measured."""
         iterations = [measurements.iterations(ranks) for ranks in slices]
-        found = [log.find(answers, *one) for one in zip(slices, iterations, strict=True)]
-        if any(one is not None for one in found):
-            used = rank_ranges(number for number, one in enumerate(found, 1) if one is not None)
-            self._observer.say(f"slices {used} of {len(slices)} used again ({answers})")
-        for number, (ranks, durations) in enumerate(zip(slices, found, strict=True)):
-            self._observer.step(number, len(slices))
-            if durations is None:
-                durations = await run(ranks, iterations[number])
-                log.add(answers, ranks, iterations[number], durations)
-            for rank, of_rank in zip(ranks, durations, strict=True):
+        rounds = Rounds(slices, iterations, answers, log, self._observer)
+        await rounds.run(self, run, side_by_side=answers == "fast")
+        for ranks, durations in zip(slices, rounds.durations, strict=True):
+            for rank, of_rank in zip(ranks, durations or (), strict=True):
                 measurements.add(rank, of_rank)
 
-    async def _fast(self, ranks: Sequence[int], iterations: int) -> Durations:
-        """Run one slice, answered from the record as soon as it posts."""
+    async def _fast(self, slices: Mapping[int, Slice], iterations: int) -> dict[int, Durations]:
+        """Run slices, each on its worker, answered from the record as soon as they post."""
+        ranks = [rank for slice in slices.values() for rank in slice]
+        places = {rank: worker for worker, slice in slices.items() for rank in slice} if self.workers > 1 else None
         exchange = Answers(self.folder.load_record(rank).until(iterations) for rank in ranks)
-        world = World(ranks, len(ranks), exchange, self.scenario.hang_after, preempt=False)
-        await self._drive(world, stage_setup(self.scenario, self.folder, "calibrate", iterations))
+        slots, hang_after = max(map(len, slices.values())), self.scenario.hang_after
+        world = World(ranks, slots, exchange, hang_after, preempt=False, hosts=places)
+        await self._drive(world, stage_setup(self.scenario, self.folder, "calibrate", iterations), places)
         self._check(world)
         for rank in ranks:
             if not exchange.complete(rank):
                 raise RunError(f"rank {rank} ended before it had repeated what was captured of it")
         self.clocks.update(exchange.clocks)
-        return [exchange.durations(rank) for rank in ranks]
+        return {worker: [exchange.durations(rank) for rank in slice] for worker, slice in slices.items()}
 
-    async def _paced(self, graph: Graph, ranks: Sequence[int], iterations: int) -> Durations:
+    async def _paced(self, graph: Graph, slices: Mapping[int, Slice], iterations: int) -> dict[int, Durations]:
         """Run one slice beside the communication that it would have at the times that are known by now."""
+        ((worker, ranks),) = slices.items()
         scenario = paced(self.scenario, ranks, iterations)
         records = {rank: self.folder.load_record(rank) for rank in ranks}
         emulated = await self._emulate(graph, scenario, records, recorded=True)
-        return [emulated.exchange.durations(rank) for rank in ranks]
+        return {worker: [emulated.exchange.durations(rank) for rank in ranks]}
 
     async def _emulate(
         self,
@@ -226,7 +226,8 @@ class Coordinator(Run):
         world = World(emulation.sandbox, len(emulation.sandbox), exchange, scenario.hang_after, preempt=False)
         room = (await self._assembled()).room("emulation")
         board = emulation.lay_out(room)
-        await self._drive(world, emulation_setup(scenario, self.folder, room, recorded, attach))
+        places = dict.fromkeys(emulation.sandbox, 0) if self.workers > 1 else None
+        await self._drive(world, emulation_setup(scenario, self.folder, room, recorded, attach), places)
         self._check(world)
         for rank in emulation.sandbox:
             if not (exchange.complete(rank) or world.ranks[rank].cut):

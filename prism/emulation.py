@@ -19,6 +19,8 @@ from prism.core.stage.world import World
 from prism.core.timeline.analysis import iteration_ends
 from prism.core.timeline.replay import evaluate, make_plan
 from prism.core.timeline.trees import nodes_of
+from prism.exhaustion import room_in
+from prism.kinds import device_kind
 from prism.net.board import Board
 from prism.net.schedule import BOARD, FIFOS, SCHEDULE, GroupPart, OpColumns, Plain, SandboxPart, Schedule
 from prism.result import EmulatedRank, EmulationResult, PrefetchResult
@@ -38,11 +40,11 @@ class Emulation:
         return self.schedule.touching.sandbox
 
     def lay_out(self, room: Path) -> Board:
-        """Put into a directory what its processes share; returns the board that they write on."""
-        self.schedule.save(room / SCHEDULE)
-        (room / FIFOS).mkdir(mode=0o700)
-        ranks = len(self.sandbox)
-        return Board(room / BOARD, ranks, len(self.schedule.touching.op), create=True)
+        """Put into a directory what its processes share; returns the board that they write on. Raises Exhausted."""
+        with room_in(room):
+            self.schedule.save(room / SCHEDULE)
+            (room / FIFOS).mkdir(mode=0o700)
+            return Board(room / BOARD, len(self.sandbox), len(self.schedule.touching.op), create=True)
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,8 @@ def prepare(graph: Graph, scenario: Scenario, records: Mapping[int, RankRecord])
     touched = find_touching(graph, plan, timeline.op_start, scenario.emulate.sandbox)
     trees = along_trees(graph, scenario)
     plain = _plain(graph, touched, records, scenario.emulate.contribution)
+    for row, part in plain.groups.items():
+        part.on_device = device_kind(scenario) == "cuda" and graph.groups[row].backend == "nccl"
     for row in np.unique(graph.ops["group"][touched.op[trees[touched.op]]]).tolist():
         plain.groups[row].nodes = nodes_of(graph.groups[row].ranks, scenario.world.ranks_per_node)
     schedule = Schedule(
@@ -100,6 +104,8 @@ def _plain(graph: Graph, touched: Touching, records: Mapping[int, RankRecord], c
         row: GroupPart(
             size=len(graph.groups[row].ranks),
             sandbox=[r for r, rank in enumerate(graph.groups[row].ranks) if rank in touched.sandbox],
+            name=graph.groups[row].name,
+            ranks=[rank for rank in graph.groups[row].ranks if rank in touched.sandbox],
         )
         for row in touched.groups.tolist()
     }

@@ -130,8 +130,8 @@ class Folder:
     def receive(self) -> None:
         """Make the folders that the ranks of a stage write into, where they are not there."""
         with room_in(self.path):
-            for folder in (self.logs, self.payloads):
-                folder.mkdir(exist_ok=True)
+            self.logs.mkdir(exist_ok=True)
+            self.payloads.mkdir(mode=0o700, exist_ok=True)  # tensors of the program are nobody else's business
 
     def clear_overflow(self) -> None:
         """Take away what a stage had no room for in memory."""
@@ -142,7 +142,7 @@ class Folder:
         self._progress.unlink(missing_ok=True)  # first: what it tells of is about to go
         for folder in (self.logs, self.payloads, self.records):
             shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
+            folder.mkdir(mode=0o700 if folder == self.payloads else 0o777, parents=True)
         for folder in (self.flight, self.kineto, self.chakra):
             shutil.rmtree(folder, ignore_errors=True)
         for path in (self.graph, self.timeline, self.report, self.result, self.slices):
@@ -150,13 +150,17 @@ class Folder:
 
     def progress(self, digests: dict[str, str], kept: Kept) -> Progress:
         """What was done before, of the same things: no stages whose digests differ, no capture that lacks of `kept`."""
-        try:
-            progress = msgspec.json.decode(self._progress.read_bytes(), type=Progress)
-        except (OSError, msgspec.DecodeError):
-            return Progress()
+        progress = self.noted()
         progress.stages = {name: done for name, done in progress.stages.items() if done.digest == digests[name]}
         has_kept = progress.captured is not None and progress.captured.kept.covers(kept)
         return progress if has_kept and "capture" in progress.stages else Progress()
+
+    def noted(self) -> Progress:
+        """All that was done in the folder, also of a scenario or a program that was another then."""
+        try:
+            return msgspec.json.decode(self._progress.read_bytes(), type=Progress)
+        except (OSError, msgspec.DecodeError):
+            return Progress()
 
     def save_progress(self, progress: Progress) -> None:
         """Note what is done; readers see the old file or the new one, never half of it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Self
 
 from prism.core.events import Clocked
 from prism.core.graph import Graph, Timeline
+from prism.core.placement import place
 from prism.core.stage.warnings import ATTACH
 from prism.core.stage.world import World
 from prism.crew import Crew
@@ -21,9 +22,9 @@ from prism.exhaustion import Exhausted, room_in
 from prism.folder import Done, Folder, Progress, digests
 from prism.forecast import Forecast
 from prism.kinds import check_device, device_kind, told
+from prism.launching import launcher_of
 from prism.live.observer import Observer, Silent
 from prism.net.messages import Setup
-from prism.report.views import write_views
 from prism.result import Result, StageResult
 from prism.scenario import Scenario
 from prism.staging import kept, refuse_what_nothing_enforces
@@ -130,17 +131,28 @@ class Run:
             self._progress.calibrated.into(self.result)
         return graph
 
-    async def _drive(self, world: World, setup: Setup) -> None:
+    @property
+    def workers(self) -> int:
+        """How many workers there are, or will be."""
+        return self._crew.size if self._crew is not None else self.scenario.launcher.workers
+
+    def _places(self, ranks: Sequence[int]) -> dict[int, int] | None:
+        """The worker that each rank runs on, by number; None where there is one."""
+        if self.workers <= 1:
+            return None
+        return place(ranks, self.scenario.world.ranks_per_node, self.workers)
+
+    async def _drive(self, world: World, setup: Setup, places: Mapping[int, int] | None = None) -> None:
         check_device(self.scenario)
         refuse_what_nothing_enforces(self.scenario)
         self._tell_device(setup.device)
         self.folder.receive()
         crew = await self._assembled()
         try:
-            await self._unless_interrupted(crew.prepare(setup))
+            await self._unless_interrupted(crew.prepare(setup, places))
             await drive(world, crew, self._interrupted, self._watch)
         finally:
-            await crew.dismiss()
+            await crew.dismiss(hurry=self._interrupted.is_set())
             self.folder.clear_overflow()
 
     def _tell_device(self, kind: str) -> None:
@@ -152,7 +164,7 @@ class Run:
 
     async def _assembled(self) -> Crew:
         if self._crew is None:
-            self._crew = Crew()
+            self._crew = Crew(launcher_of(self.scenario, self.folder), self._observer.say)
             await self._unless_interrupted(self._crew.__aenter__())
         return self._crew
 
@@ -200,5 +212,7 @@ class Run:
         self.result.status = "failed" if "failed" in states else "partial" if "interrupted" in states else "ok"
         self.result.save(self.folder.result)
         if self._seen is not None or self.result.diagnosis is not None:
+            from prism.report.views import write_views  # now: while it is loaded, no rank can begin
+
             with room_in(self.folder.path):
                 write_views(self.folder, self.result, self._seen, self.scenario)

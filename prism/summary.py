@@ -10,6 +10,8 @@ from rich.table import Table
 
 from prism.core.diagnosis import Diagnosis
 from prism.folder import Folder
+from prism.hints import hints
+from prism.last_words import last_words
 from prism.report.units import percent, rank_ranges, size, time
 from prism.result import CalibrationResult, EmulationResult, FoldResult, RankResult, Result, WhatIfResult
 
@@ -25,8 +27,11 @@ def print_summary(result: Result, folder: Folder, console: Console) -> None:
 
     say(f"{result.scenario}: {result.status}, {result.world_size} ranks, {result.nodes} nodes, {result.ops} operations")
     if result.diagnosis is not None:
-        for line in diagnosis_lines(result.diagnosis):
+        for line in (*last_words(result.diagnosis, folder), *diagnosis_lines(result.diagnosis)):
             say(line)
+    cut = max((rank.iterations for rank in result.ranks if rank.cut), default=0)
+    if cut and result.diagnosis is None:
+        say(f"  cut        after {cut} iterations (capture.iterations): what the program does then did not run")
     if result.fold is not None and result.diagnosis is None:
         say(f"  folded     {_fold(result.fold)}")
     if result.calibration is not None:
@@ -64,6 +69,7 @@ def diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:
         yield f"  last in common: {last.op}, operation {last.seq} of group {last.group}"
     if diagnosis.cycle:
         yield f"  cycle: ranks {rank_ranges(diagnosis.cycle)} wait for each other"
+    yield from (f"  hint: {hint}" for hint in hints(diagnosis))
 
 
 def _fold(found: FoldResult) -> str:

@@ -10,7 +10,7 @@ settings.load_profile("prism")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--kills", type=int, default=12, help="how many processes tests/test_kills.py kills")
+    parser.addoption("--kills", type=int, default=23, help="how many blows tests/test_kills.py deals")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -21,6 +21,8 @@ from pathlib import Path
 
 BLOCK = re.compile(r"<!-- (file|append|run): (.+?) -->\n(?:```[^\n]*\n(.*?)```)?", re.DOTALL)
 PROMPT = "$ "
+CLOCK = re.compile(r" \(\d+:\d\d:\d\d\)$")
+"""What pytest adds to more than a minute."""
 NUMBER = re.compile(r"[-+]?\d[\d,.]*(?: ?(?:ns|µs|ms|s|[KMGT]?i?B|%|x)\b)?")
 
 
@@ -66,7 +68,7 @@ def called(command: str) -> list[str]:
 
 def plain(line: str) -> str:
     """A line without its numbers and the width of its gaps."""
-    return " ".join(NUMBER.sub("#", line).split())
+    return " ".join(NUMBER.sub("#", CLOCK.sub("", line)).split())
 
 
 def steps(document: Path) -> list[Step]:

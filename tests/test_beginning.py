@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from prism.beginning.launch_line import read_launch_line
-from prism.beginning.probe import WANTS_CUDA
 from prism.command import main
 from prism.errors import ScenarioError
+from prism.hints import WANTS_CUDA
 from prism.scenario import Scenario
 
 PROGRAMS = Path(__file__).with_name("programs")
@@ -26,6 +26,19 @@ def test_a_scenario_is_written_that_runs_what_was_probed(tmp_path: Path) -> None
     assert scenario.world.size == 3
     assert "a guess" not in path.read_text()
     assert "Process groups: 1 with 3 ranks" in path.read_text()
+    assert (scenario.capture.iterations, scenario.calibrate.warmup) == (6, 2)
+
+
+def test_a_program_with_few_iterations_gets_a_shorter_warm_up_and_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "first.yaml"
+    assert main(["--init", str(PROGRAMS / "averages.py"), "--out", str(path), "-q", "--", "3"]) == 0
+    told = "rogram ends after 3 iterations, the first of which are slow: 2 remain after a warm-up of 1"
+    assert told in capsys.readouterr().err
+    assert told in path.read_text()
+    scenario = Scenario.load(path)
+    assert (scenario.capture.iterations, scenario.calibrate.warmup) == (None, 1)
 
 
 def test_a_program_that_fails_gets_one_that_says_how(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,9 +78,30 @@ def test_torchrun_lines_are_understood() -> None:
     assert (line.module, line.args, line.size, line.name) == ("package.train", ("x",), 8, "train")
 
 
+def test_the_lines_of_launchers_of_clusters_are_understood() -> None:
+    script = str(PROGRAMS / "averages.py")
+    rendezvous = ["--rdzv-id", "job", "--rdzv-backend", "c10d", "--rdzv-endpoint", "host0:29400", "--max-restarts", "0"]
+    trainer = [
+        "--model_name_or_path",
+        "gpt2",
+        "--do_train",
+        "--fsdp",
+        "full_shard",
+        "--bf16",
+        "True",
+        "--max_steps",
+        "4",
+    ]
+    line = read_launch_line("torchrun", ["--nnodes=2", "--nproc_per_node=4", *rendezvous, script, *trainer])
+    assert (line.size, line.ranks_per_node, line.args) == (8, 4, tuple(trainer))
+    old = ["--nproc_per_node=2", "--node_rank=0", "--master_addr=localhost", "--master_port=1234", script]
+    assert read_launch_line("torchrun", old).size == 2
+
+
 @pytest.mark.parametrize(
     ("target", "rest", "words"),
     [
+        ("accelerate", ["launch", "train.py"], "--init accelerate: write it as torchrun's line: .*program.env"),
         ("missing.py", [], "--init missing.py: no such file"),
         ("torchrun", ["--nproc-per-node", "gpu", "train.py"], "write both as numbers"),
         ("torchrun", ["--no-such-flag"], "torchrun does not take these arguments"),
@@ -96,3 +130,20 @@ def test_a_program_in_the_place_of_a_scenario_leads_to_init(capsys: pytest.Captu
 def test_arguments_of_a_program_belong_to_init(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["scenario.yaml", "--", "4"]) == 2
     assert "belong to --init" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["--init", "torchrun", "--nproc-per-node", "2", "train.py"], "--nproc-per-node stands before `--`"),
+        (["--init", "train.py", "4"], "4 stands before `--`"),
+        (["job.yaml", "--", "4"], "belong to --init"),
+        (["job.yaml", "--wrong"], "unrecognized arguments: --wrong; see --help"),
+        (["job.yaml", "--set", "what_if=[{name:", "x}]"], "x}]; quote a value of --set that has spaces"),
+    ],
+)
+def test_what_stands_in_the_wrong_place_is_said(
+    given: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(given) == 2
+    assert words in capsys.readouterr().err

@@ -102,6 +102,9 @@ def test_the_version() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"prism {__version__}, Python ")
+    assert [
+        word for word in ("torch 2.", "CUDA ", "NCCL ", "driver ", "GPUs: ", "kernel ") if word not in done.stdout
+    ] == []
 
 
 def test_a_failing_program_is_exit_3_with_its_traceback_first(

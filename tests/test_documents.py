@@ -28,4 +28,5 @@ def test_the_command_that_is_shown_is_the_one_that_is_run(tmp_path: Path) -> Non
 
 def test_numbers_are_not_compared_but_words_are() -> None:
     assert plain("  iteration  13.1 ms (median of 4)") == plain("  iteration  1.2 s (median of 3)")
+    assert plain("1 passed in 4.20s") == plain("1 passed in 97.59s (0:01:37)")
     assert plain("oom: rank 3") != plain("hang: rank 3")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -18,7 +20,9 @@ from prism import trace
 from prism.coordinator import Coordinator
 from prism.core.graph import Graph
 from prism.crew import Crew
+from prism.errors import RunError
 from prism.exhaustion import Exhausted
+from prism.net.launchers.local import LocalLauncher
 from prism.result import Result
 from prism.scenario import Calibrate, Emulate, Scenario
 from tests.kills import below, printing
@@ -119,10 +123,56 @@ def test_no_room_for_payloads_is_the_runs_trouble_and_not_the_programs(tmp_path:
     assert "/dev/shm/prism-" in told
 
 
-def test_too_few_open_files_are_told_before_any_rank_starts(tmp_path: Path) -> None:
-    code, told = command(tmp_path, "averages.py", resource.RLIMIT_NOFILE, 64, "3")
+@pytest.mark.parametrize(("limit", "who"), [(16, "a run without ranks needs 64"), (64, "2 ranks need 66")])
+def test_too_few_open_files_are_told_before_any_rank_starts(tmp_path: Path, limit: int, who: str) -> None:
+    """With 16 the libraries that a coordinator stands on would end it themselves, without a reason."""
+    code, told = command(tmp_path, "averages.py", resource.RLIMIT_NOFILE, limit, "3")
     assert code == 4, told
-    assert "64 files may be open, 2 ranks need 66; raise it with `ulimit -Hn`" in told
+    assert f"{limit} files may be open, {who}; raise it with `ulimit -Hn`" in told
+    assert len(told.splitlines()) == 1
+
+
+OWN_MOUNTS = ["unshare", "-m", "sh", "-c"]
+MAY_MOUNT = subprocess.run([*OWN_MOUNTS, "mount -t tmpfs tmpfs /mnt"], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not MAY_MOUNT, reason="may not mount a file system of its own")
+@pytest.mark.parametrize(
+    ("full", "size", "told"),
+    [
+        ("/dev/shm", "64k", r"/dev/shm/prism-\S+/emulation: No space left on device: .*; make room there"),
+        ("out", "16k", r"No space left on device: \d+ bytes are needed, 0 bytes are free; make room there, or name"),
+    ],
+)
+def test_a_full_file_system_is_told_with_what_would_do(tmp_path: Path, full: str, size: str, told: str) -> None:
+    content = {
+        "prism": 1,
+        "name": "full",
+        "program": {"script": str(PROGRAMS / "averages.py"), "args": ["3"]},
+        "world": {"size": 2},
+        "devices": {"kind": "cpu", "slots": 2},
+        "calibrate": {"warmup": 1},
+        "emulate": {"sandbox": [1]},
+        "stages": STAGES,
+    }
+    (tmp_path / "full.yaml").write_text(json.dumps(content))
+    (tmp_path / "out").mkdir()
+    run = f"{sys.executable} -m prism.coordinator {tmp_path}/full.yaml --out {tmp_path}/out/run -q"
+    mounted = f"mount -t tmpfs -o size={size} tmpfs {tmp_path / full} && {run}"
+    done = subprocess.run([*OWN_MOUNTS, mounted], capture_output=True, text=True, check=False)
+    assert done.returncode == 4, done.stderr
+    assert re.search(told, done.stderr), done.stderr
+
+
+async def test_a_worker_that_may_not_be_started_is_told_with_what_would_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def start(*_: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(LocalLauncher, "start", start)
+    crew = Crew()
+    with pytest.raises(RunError, match=r"no worker can be started: Resource temporarily unavailable; .* \(`ulimit -u`"):
+        await crew.__aenter__()
+    assert not crew.scratch.exists()
 
 
 def test_a_killed_rank_is_told_with_where_it_was_seen(tmp_path: Path) -> None:

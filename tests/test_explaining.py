@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ QUICKSTART = Path(__file__).parent.parent / "scenarios" / "quickstart.yaml"
 def explained(**blocks: Any) -> str:
     given = {"world": World(size=16), **blocks}
     scenario = Scenario(name="job", program=Program(module="train"), **given)
-    return "\n".join(explain(scenario, Folder(Path("runs/job")), Progress()))
+    return "\n".join(explain(scenario, Folder(Path("runs/job")), Progress(), Progress()).lines())
 
 
 def test_it_says_what_runs_and_how_often(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -42,6 +43,17 @@ def test_it_says_what_has_been_done_and_what_that_took(capsys: pytest.CaptureFix
     told = capsys.readouterr().out
     assert re.search(r"was done in \d+\.\d s, and is used again with --resume", told)
     assert "the capture in the folder saw a peak of" in told
+    (tmp_path / "job.yaml").write_text(text.replace("size: 2", "size: 3"))
+    assert main([*command, "--explain"]) == 0
+    assert re.search(r"was done in \d+\.\d s; something has changed since", capsys.readouterr().out)
+
+
+def test_programs_can_read_it_too(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main([str(QUICKSTART), "--explain", "--json", "--out", str(tmp_path / "out")]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["scenario"], told["ranks"], told["nodes"]) == ("quickstart", 8, 2)
+    assert [plan["stage"] for plan in told["stages"]] == ["capture", "calibrate", "replay"]
+    assert all(plan["does"] and plan["took_s"] is None and not plan["reused"] for plan in told["stages"])
 
 
 def test_it_says_what_is_other_than_usual() -> None:

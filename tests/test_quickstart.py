@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
 
 from prism.command import main
+from prism.core.laps import LapEnd, laps_name
 from prism.result import Result
 
 SCENARIO = Path(__file__).parents[1] / "scenarios" / "quickstart.yaml"
@@ -58,6 +60,16 @@ def test_losses_and_memory_are_the_expected_ones(run: Quickstart) -> None:
     assert losses == pytest.approx(run.expected["losses"], abs=1e-3)
     peaks = [rank.peak_bytes for rank in run.result.ranks]
     assert peaks == pytest.approx(run.expected["peak_bytes"], rel=0.01)
+
+
+def test_the_course_of_memory_leads_to_the_peaks(run: Quickstart) -> None:
+    for rank in run.result.ranks:
+        laps = np.load(run.out / "ranks" / laps_name(rank.rank))
+        assert laps["most"].max() == rank.peak_bytes
+        assert (laps["end"] == LapEnd.MARK).sum() == rank.iterations
+        assert laps["end"][-1] == LapEnd.END
+    page = (run.out / "report.html").read_text()
+    assert page.count('<g class="course') == 8, "the laps are those of the lanes"
 
 
 def test_times_add_up(run: Quickstart) -> None:

@@ -69,7 +69,10 @@ async def _gone_through(scenario: Scenario, out: Path, crew: Crew) -> int:
         async with Coordinator(scenario, out, crew=crew) as run:
             graph = await run.capture()
             if "replay" in scenario.stages:
-                run.replay(await run.calibrate(graph))
+                graph = await run.calibrate(graph)
+                run.replay(graph)
+            if "emulate" in scenario.stages:
+                await run.emulate(graph)
     except ProgramError as error:
         return error.exit_code
     return 0
@@ -80,12 +83,22 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
     return Library(tmp_path_factory.mktemp("library"))
 
 
-def expecting(key: str) -> list[str]:
-    """The scenarios whose expected files have this key."""
-    return [name for name in NAMES if key in yaml.safe_load((SCENARIOS / f"{name}.expected.yaml").read_text())]
+def expecting(key: str) -> list[Any]:
+    """The scenarios whose expected files have this key; those that are slow are marked so."""
+    expected = {name: yaml.safe_load((SCENARIOS / f"{name}.expected.yaml").read_text()) for name in NAMES}
+    return [
+        pytest.param(name, marks=[pytest.mark.slow] if one.get("slow") else [])
+        for name, one in expected.items()
+        if key in one
+    ]
 
 
-@pytest.mark.parametrize("name", NAMES)
+def test_every_scenario_says_what_it_gives() -> None:
+    scenarios = {path.stem for path in SCENARIOS.glob("*.yaml")} - {f"{name}.expected" for name in NAMES}
+    assert scenarios - {"quickstart.expected"} == {*NAMES, "quickstart"}
+
+
+@pytest.mark.parametrize("name", expecting("exit"))
 def test_it_ends_as_expected(name: str, library: Library) -> None:
     ran = library.run(name)
     result = ran.result
@@ -140,6 +153,23 @@ def test_the_deadlock_is_one_of_the_rings(library: Library) -> None:
     assert {"ranks": cycle, "op": op, "callsite": callsite} in ran.expected["cycles"]
 
 
+@pytest.mark.parametrize("name", expecting("emulation"))
+def test_the_sandbox_rank_does_what_it_did_in_the_capture(name: str, library: Library) -> None:
+    ran = library.run(name)
+    found, expected = ran.result.emulation, ran.expected["emulation"]
+    assert found is not None
+    assert {
+        "sandbox": found.sandbox,
+        "iterations": len(found.ranks[0].iteration_ns),
+        "contribution": found.contribution,
+        "groups": found.groups,
+        "ops": found.ops,
+    } == expected
+    for log in ("4.log", "4.emulate.log"):
+        printed = re.findall(r"^iteration \d+: loss ([\d.]+)$", (ran.out / "ranks" / log).read_text(), re.MULTILINE)
+        assert [float(loss) for loss in printed] == pytest.approx(ran.expected["losses"], abs=1e-3)
+
+
 def test_the_command_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(SCENARIOS / "find_the_deadlock.yaml"), "--out", str(tmp_path / "out"), "-q"]) == 3
     told = capsys.readouterr().out
@@ -156,6 +186,13 @@ def test_the_peak_that_did_not_fit_is_accounted_for(library: Library) -> None:
         assert [name for name, nbytes in parts.items() if nbytes > 0] == ran.expected["parts"]
         assert sum(parts.values()) == rank.peak_bytes
         assert parts["activations"] > parts["optimizer"] > parts["parameters"]
+
+
+def test_the_report_shows_how_memory_ran_out_and_where(library: Library) -> None:
+    page = (library.run("will_it_fit").out / "report.html").read_text()
+    assert '<path class="cap"' in page
+    assert re.search(r"rank \d: at most 79\.\d MiB, after \d+ operations", page)
+    assert "loss = F.cross_entropy(model(tokens[:, :-1])" in page
 
 
 def test_the_bottleneck_is_the_stage_with_the_head(library: Library) -> None:

@@ -342,6 +342,35 @@ ADDED_AT_LINE_5 = [
     ("calibrate: {slice: [[0], []]}", "5: $.calibrate.slice[1]: an empty slice, list its ranks or leave it out"),
     ("calibrate: {slice: [[0, a]]}", "5: $.calibrate.slice[0][1]: expected an integer, got 'a'"),
     (
+        "launcher: {kind: external}",
+        "5: $.launcher.listen: expected tcp://host:port, where the workers reach the coordinator",
+    ),
+    (
+        "launcher: {kind: external, listen: 'here:5711'}",
+        "5: $.launcher.listen: expected tcp://host:port, got here:5711",
+    ),
+    (
+        "launcher: {token_file: token}",
+        "5: $.launcher.token_file: the launcher local starts its workers itself, leave it null",
+    ),
+    (
+        "launcher: {workers: 2}\ndevices: {host_memory: 4GiB}",
+        "5: $.launcher.workers: devices.host_memory is not available yet for several workers, choose 1",
+    ),
+    (
+        "launcher: {workers: 2}\ndevices: {kind: cuda}",
+        "5: $.launcher.workers: devices.kind cuda is not available yet for several workers, choose 1",
+    ),
+    (
+        "launcher: {workers: 2}\ncalibrate: {answers: paced}\nnetwork: {algorithm: auto}",
+        "7: $.network.algorithm: auto is not available yet where an emulation has several workers, choose ring",
+    ),
+    (
+        "launcher: {workers: 2}\nemulate: {contribution: replicas}\nstages: [capture, calibrate, emulate]",
+        "6: $.emulate.contribution: replicas is not available yet for several workers, choose left, exact, prefolded "
+        "or zeros",
+    ),
+    (
         "output: {formats: [pdf]}",
         "5: $.output.formats[0]: expected chakra, html, kineto or perfetto, got 'pdf'",
     ),
@@ -353,7 +382,6 @@ NOT_AVAILABLE = [
         "$.devices.spill: nothing is spilled without a bound on what may stay in memory, set devices.host_memory",
     ),
     ("emulate.prune=false", "$.emulate.prune: False is not available yet, choose from True"),
-    ("launcher.kind=ray", "$.launcher.kind: ray is not available yet, choose from local"),
     (
         "what_if=[{name: a, world: {size: 16}}]",
         "$.what_if[0].world: a variant of world is not available yet, "
@@ -442,6 +470,9 @@ def test_files_that_cannot_be_read(directory: Path) -> None:
     assert refusal(directory) == f"{directory}:1: $: is a directory, give the path of a scenario file"
     gone = directory / "gone.yaml"
     assert refusal(gone) == f"{gone}:1: $: no such file, give the path of a scenario"
+    near = gone.with_name("mixture.yml")
+    gone.with_name("mixture.yaml").touch()
+    assert refusal(near) == f"{near}:1: $: no such file, did you mean {near.with_suffix('.yaml')}?"
     below = directory / "train.py" / "job.yaml"
     assert refusal(below) == f"{below}:1: $: cannot be read: Not a directory"
     latin = directory / "latin.yaml"

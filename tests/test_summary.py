@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from prism.core.diagnosis import Diagnosis, RankState
 from prism.folder import Folder
-from prism.result import CalibrationResult, FoldResult, Result, Spread, StalledRank, WhatIfResult
+from prism.result import CalibrationResult, FoldResult, RankResult, Result, Spread, StalledRank, WhatIfResult
 from prism.summary import print_summary
 
 
@@ -65,6 +66,58 @@ def test_a_folded_world_says_who_ran(found: dict[str, Any], line: str, tmp_path:
 
 def test_without_a_calibration_it_says_nothing_of_it(tmp_path: Path) -> None:
     assert "calibrated" not in printed(tmp_path)
+
+
+def test_ranks_that_were_cut_are_told(tmp_path: Path) -> None:
+    ranks = [RankResult(rank=rank, cut=True, iterations=6) for rank in range(2)]
+    told = "  cut        after 6 iterations (capture.iterations): what the program does then did not run\n"
+    assert told in printed(tmp_path, ranks=ranks)
+    assert told not in printed(tmp_path, ranks=[RankResult(rank=0, iterations=6)])
+
+
+def failed(folder: Path, **state: Any) -> str:
+    """The summary of a run that rank 1 failed."""
+    text = io.StringIO()
+    rank = RankState(rank=1, **state)
+    found = Diagnosis(
+        kind="rank_failed", summary=f"rank 1 {rank.state}", ranks=[RankState(rank=0, state="waiting"), rank]
+    )
+    result = Result(scenario="job", status="failed", world_size=2, diagnosis=found)
+    print_summary(result, Folder(folder), Console(file=text, width=120))
+    return text.getvalue()
+
+
+def test_a_rank_that_left_without_an_exception_has_the_last_word(tmp_path: Path) -> None:
+    (tmp_path / "ranks").mkdir()
+    (tmp_path / "ranks" / "1.log").write_text("usage: train.py\ntrain.py: error: unrecognized arguments: --stepz\n")
+    told = failed(tmp_path, state="ended with exit code 2")
+    assert "rank 1 printed last" in told
+    assert "  train.py: error: unrecognized arguments: --stepz\n" in told
+    assert "printed last" not in failed(tmp_path, state="raised E", traceback="E")
+    assert "printed last" not in failed(tmp_path / "nowhere", state="ended with exit code 2")
+
+
+@pytest.mark.parametrize(
+    ("traceback", "hint"),
+    [
+        ("AssertionError: Torch not compiled with CUDA enabled", "it asks for a GPU: `devices: {present_as: H100}`"),
+        (
+            "torch.AcceleratorError: CUDA error: invalid device ordinal",
+            'ranks share the GPUs here: `program: {env: {LOCAL_RANK: "0"}}`',
+        ),
+        (
+            "ModuleNotFoundError: No module named 'transformers.models'",
+            "transformers.models is not installed where PRISM",
+        ),
+        (
+            "FileNotFoundError: [Errno 2] No such file or directory: 'data/tokens.bin'",
+            "data/tokens.bin is looked for in",
+        ),
+    ],
+)
+def test_failures_that_are_known_have_a_hint(traceback: str, hint: str, tmp_path: Path) -> None:
+    assert f"hint: {hint}" in failed(tmp_path, state="raised", traceback=traceback)
+    assert "hint" not in failed(tmp_path, state="raised", traceback="ValueError: 3")
 
 
 def test_variants_say_their_percentiles_and_who_stalls(tmp_path: Path) -> None:

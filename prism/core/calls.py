@@ -16,6 +16,11 @@ class Ref(msgspec.Struct, array_like=True, frozen=True):
     offset: int
     nbytes: int
 
+    @property
+    def host(self) -> str:
+        """The worker on whose host the file is: names of files begin with it, and a dot."""
+        return self.file.partition(".")[0]
+
     def part(self, offset: int, nbytes: int) -> Ref:
         """A piece of these bytes, `offset` bytes in."""
         return Ref(self.file, self.offset + offset, nbytes)

@@ -97,10 +97,12 @@ class Timed(Event, frozen=True):
     """What the device took before each step of the rank's record from number `first` on, in ns.
 
     It is known some time after the steps were told, and counts instead of their `compute`; -1 where that counts.
+    `walls`: where wall time counts, when the device had come to each mark, in place of those that were told with them.
     """
 
     first: int
     durations: tuple[int, ...]
+    walls: tuple[int, ...] = ()
 
 
 class ClockState(msgspec.Struct, array_like=True, frozen=True):

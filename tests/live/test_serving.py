@@ -91,7 +91,8 @@ def test_a_scenario_is_not_taken_for_a_port(capsys: pytest.CaptureFixture[str]) 
     assert "expected a port, got mine.yaml; the scenario stands before --serve" in capsys.readouterr().err
 
 
-def test_a_browser_shows_it(served: Served) -> None:
+def test_a_browser_shows_it(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("prism.live.snapshot.INTERVAL_S", 0.0)
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     chromium = shutil.which("chromium")
     if chromium is None:
@@ -104,7 +105,12 @@ def test_a_browser_shows_it(served: Served) -> None:
         page.on("console", lambda message: said.append(message.text))
         page.goto(served.address)
         page.locator("#scenario", has_text="moe").wait_for()
-        assert page.text_content("#text") == "2 running, 2 not begun; iteration 0"
+        assert page.text_content("#text").startswith("2 running, 2 not begun; iteration 0")
+        assert page.text_content("#rows") == "Rank 0 on top, rank 3 at the bottom; time goes to the right."
+        drawn = "document.getElementById('strip').toDataURL()"
+        before = page.evaluate(drawn)
+        served.watch(begun())
+        page.wait_for_function(f"before => {drawn} !== before", arg=before)
         assert page.get_attribute("#share", "value") is None, "nobody knows yet how much is done"
         assert page.locator("#share").bounding_box()["width"] == page.locator("#strip").bounding_box()["width"]
         assert said == []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from prism.core.events import Launched, Marked
 from prism.core.stage.capture import Capture
 from prism.core.stage.world import World
-from prism.live.snapshot import INTERVAL_S, Watch
+from prism.live.snapshot import INTERVAL_S, Watch, host_memory
 
 
 class Clock:
@@ -28,12 +30,23 @@ def begun() -> World:
 
 
 def test_it_tells_what_each_rank_does() -> None:
-    watch = Watch()
+    watch = Watch(host=lambda: (3 << 29, 16 << 30))
     watch.begin("capture")
     seen = watch.look(begun())
     assert seen is not None
     assert seen.states == "rrnn"
-    assert seen.text() == "2 not begun, 2 running; iteration 0"
+    assert seen.text() == "2 not begun, 2 running; iteration 0; memory 1.5 of 16 GiB"
+
+
+def test_the_memory_of_the_host_is_read_or_left_out(tmp_path: Path) -> None:
+    table = tmp_path / "meminfo"
+    assert host_memory(table) == (0, 0)
+    table.write_text("MemTotal:       16384 kB\nMemFree:        1024 kB\nMemAvailable:   4096 kB\n")
+    assert host_memory(table) == (12 << 20, 16 << 20)
+    watch = Watch(host=lambda: (0, 0))
+    seen = watch.look(begun())
+    assert seen is not None
+    assert "memory" not in seen.text()
 
 
 def test_it_does_not_look_more_often_than_eyes_need() -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import pty
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,7 @@ from rich.console import Console
 from prism.live.snapshot import Watch
 from prism.live.terminal import Moving
 
+TMUX = shutil.which("tmux")
 SLEEPS = Path(__file__).parent.parent / "programs" / "sleeps.py"
 CONTROL = re.compile(r"\x1b\[([?\d;]*)([A-Za-z])|([\r\n])|([^\x1b\r\n]+)")
 
@@ -75,19 +79,49 @@ def command(*flags: str) -> list[str]:
     return [sys.executable, "-m", "prism.coordinator", "sleeps.yaml", *flags]
 
 
-def test_on_a_terminal_one_line_moves_and_ends_clean(run: Path) -> None:
-    terminal = Terminal()
-    set_to = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "120"}
-    ended = subprocess.run(
-        command(), cwd=run, env=set_to, stdout=subprocess.PIPE, stderr=terminal.file, check=True, timeout=120
-    )
-    written = terminal.close()
+class Tmux:
+    """A terminal of 120 columns in a tmux of its own; what is written to it goes to a file as well."""
+
+    def __init__(self, folder: Path) -> None:
+        self._call = [TMUX or "tmux", "-L", f"prism-{os.getpid()}", "-f", "/dev/null"]
+        self._raw = folder / "raw"
+        self._folder = folder
+
+    def run(self, words: list[str]) -> str:
+        """Run a command to its end; what it wrote, control codes included."""
+        told = [*self._call, "wait-for", "-S", "done"]
+        self.ask("new-session", "-d", "-x", "120", "-y", "30", "-c", str(self._folder), "sh")
+        self.ask("pipe-pane", "-o", f"cat > {shlex.quote(str(self._raw))}")
+        self.ask("send-keys", f"{shlex.join(words)}; {shlex.join(told)}", "Enter")
+        subprocess.run([*self._call, "wait-for", "done"], check=True, timeout=120)
+        return self._raw.read_text()
+
+    def ask(self, *words: str) -> str:
+        """What tmux says to one of its commands."""
+        return subprocess.run([*self._call, *words], check=True, capture_output=True, text=True, timeout=60).stdout
+
+    def seen(self) -> list[str]:
+        """The lines on the screen."""
+        return [line for line in self.ask("capture-pane", "-p", "-J").splitlines() if line.strip()]
+
+
+@pytest.fixture
+def tmux(run: Path) -> Iterator[Tmux]:
+    terminal = Tmux(run)
+    yield terminal
+    terminal.ask("kill-server")
+
+
+@pytest.mark.skipif(TMUX is None, reason="no tmux")
+def test_on_a_terminal_one_line_moves_and_ends_clean(tmux: Tmux) -> None:
+    written = tmux.run(command("--out", "terminal"))
     assert len(set(re.findall(r"running[^;]*; iteration [\d-]+", written))) > 1, "it moves"
-    assert written.count("\x1b[?25l") == written.count("\x1b[?25h") > 0, "the cursor is there again"
-    (line,) = screen(written)
-    assert re.fullmatch(r"✓ capture +━+ +\d:\d\d:\d\d", line)
-    assert b"\x1b" not in ended.stdout
-    assert b"sleeps: ok, 4 ranks" in ended.stdout
+    seen = tmux.seen()
+    (line,) = (line for line in seen if "✓" in line)
+    assert re.fullmatch(r"✓ capture +━+ +\d:\d\d:\d\d *", line)
+    assert sum("capture" in line and "━" in line for line in seen) == 1, "nothing of the way is left"
+    assert any(line.startswith("sleeps: ok, 4 ranks") for line in seen)
+    assert tmux.ask("display-message", "-p", "#{cursor_flag}").strip() == "1", "the cursor is there again"
 
 
 def test_what_is_piped_has_no_control_codes(run: Path) -> None:

@@ -129,10 +129,14 @@ class Sandboxed:
         self._walks[event.rank].walls.append(event.wall)
 
     def timed(self, event: Timed) -> None:
-        raise AssertionError(f"sandbox ranks are timed by the host, yet rank {event.rank} was by its device")
+        walk = self._walks[event.rank]
+        for step, duration in enumerate(event.durations, event.first):
+            if duration >= 0:
+                walk.durations[step] = duration
+        walk.walls[: len(event.walls)] = event.walls
 
     def clocked(self, event: Clocked) -> None:
-        raise AssertionError(f"sandbox ranks are timed by the host, yet rank {event.rank} was by its device")
+        """How its device runs beside all that is no part of what an emulation tells."""
 
     def finish(self, event: Finished) -> None:
         walk = self._walks[event.rank]

@@ -3,26 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from prism.core.graph import Graph, Int64, OpKind
+from prism.core.graph import Graph, Int64, OpKind, Table
 from prism.core.levels import pointers, ranges
 from prism.core.timeline.network import TRAFFIC
+from prism.core.timeline.tree_links import tree_links
+from prism.core.timeline.trees import nodes_of
 
 Flow = tuple[Int64, Int64, Int64]  # sending ranks, receiving ranks, bytes
 
 
-def communication_matrix(graph: Graph, place: Int64) -> Int64:
+@dataclass(frozen=True)
+class Trees:
+    """Which ops run along trees, bool[ops], and over which nodes these go."""
+
+    along: npt.NDArray[np.bool_]
+    ranks_per_node: int
+
+
+def communication_matrix(graph: Graph, place: Int64, trees: Trees | None = None) -> Int64:
     """Bytes sent from place to place, int64[places, places]; `place` (int64[world]) says where each rank counts.
 
     Messages and ALL_TO_ALL are exact. The other collectives are counted on the links that the algorithms of
     `prism.core.timeline.network` use: rings lead to the next group rank, chains start or end at the root, GATHER and
-    SCATTER are pairs with the root. A BARRIER moves nothing, nor does a rank to itself.
+    SCATTER are pairs with the root; of `trees`, each link moves half of the bytes up and down again. A BARRIER moves
+    nothing, nor does a rank to itself.
     """
+    along = np.zeros(len(graph.ops), np.bool_) if trees is None else trees.along
     places = int(place.max(initial=-1)) + 1
     moved = np.zeros((places, places), np.int64)
-    for source, target, nbytes in (_messages(graph), _exchanges(graph), *_collectives(graph)):
+    for source, target, nbytes in (
+        _messages(graph),
+        _exchanges(graph),
+        *_collectives(graph, graph.ops[~along]),
+        *_tree_sums(graph, graph.ops[along], 1 if trees is None else trees.ranks_per_node),
+    ):
         away = source != target
         np.add.at(moved, (place[source[away]], place[target[away]]), nbytes[away])
     return moved
@@ -66,11 +85,21 @@ _HOPS: dict[OpKind, Hops] = {
 """What the j-th of n members sends, from and to which group rank, of an op with nbytes s."""
 
 
-def _collectives(graph: Graph) -> Iterator[Flow]:
+def _tree_sums(graph: Graph, ops: Table, ranks_per_node: int) -> Iterator[Flow]:
+    """The sums along trees, those of one group added up."""
+    for row in np.unique(ops["group"]).tolist():
+        ranks = graph.groups[row].ranks
+        below, above = np.array(ranks)[tree_links(nodes_of(ranks, ranks_per_node))].T
+        half = np.full(len(below), int((-(-ops["nbytes"][ops["group"] == row] // 2)).sum()))
+        yield below, above, half
+        yield above, below, half
+
+
+def _collectives(graph: Graph, chosen: Table) -> Iterator[Flow]:
     """Per kind, the hops of all collectives; those of one group and root are added up before they are laid out."""
     member, ptr = _members(graph)
     for kind, hops in _HOPS.items():
-        ops = graph.ops[graph.ops["kind"] == kind]
+        ops = chosen[chosen["kind"] == kind]
         pairs, row = np.unique(np.stack((ops["group"], ops["root"]), axis=1), axis=0, return_inverse=True)
         total = np.zeros(len(pairs), np.int64)
         np.add.at(total, row.ravel(), ops["nbytes"])
