@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.gpu import real
+from benchmarks.gpu_runs import Run, Runs
 from prism.scenario import Calibrate, Devices, Network, Scenario
 from tests.running import capture, predict, references, scenario
 
@@ -22,6 +22,15 @@ BUCKETS = {"ddp"}
 pytestmark = pytest.mark.gpu
 
 
+def real(job: str, world: int, iterations: int, keep: Path) -> Run:
+    """One run under unmodified NCCL."""
+    runs = Runs(keep, LIMIT_S)
+    try:
+        return runs.real(job, world, iterations)
+    finally:
+        runs.end()
+
+
 def on_gpu(job: str, world: int, iterations: int = ITERATIONS, **blocks: object) -> Scenario:
     """A scenario on the GPU, under NCCL's rules."""
     given = {"devices": Devices(kind="cuda"), "semantics": "auto", **blocks}
@@ -33,7 +42,7 @@ def test_losses_and_peaks_are_those_of_nccl(job: str, world: int, tmp_path: Path
     run = capture(on_gpu(job, world), tmp_path / "out")
     assert run.result.diagnosis is None
     assert run.result.device == "cuda"
-    theirs = real(job, world, ITERATIONS, LIMIT_S)
+    theirs = real(job, world, ITERATIONS, tmp_path)
     assert theirs.failed == ""
     for ours in references(run.output):
         other = theirs.reports[ours["rank"]]
@@ -64,7 +73,7 @@ def test_a_cap_is_hit_by_the_ranks_that_need_more(tmp_path: Path) -> None:
 def test_a_prediction_of_one_rank_is_what_it_takes(tmp_path: Path) -> None:
     blocks = {"calibrate": Calibrate(warmup=2), "network": Network(model="none")}
     result = predict(on_gpu("ddp", 1, 8, **blocks), tmp_path / "out").result
-    plain = real("ddp", 1, 8, LIMIT_S).reports[0]["ms"][2:]
+    plain = real("ddp", 1, 8, tmp_path).reports[0]["ms"][2:]
     assert result.iteration_ns_median is not None
     assert result.iteration_ns_median / 1e6 == pytest.approx(sorted(plain)[len(plain) // 2], rel=0.05)
     assert result.calibration is not None
