@@ -20,7 +20,7 @@ def extension(name: str) -> CppExtension:
         [f"ext/torch/{name}.cpp"],
         depends=sorted(glob("ext/torch/*.h")),
         extra_compile_args=["-O3", "-std=c++20", "-Wall", "-Wextra", "-Wno-unused-parameter"],
-        optional=True,  # without a compiler PRISM runs with less: prism.gpu.memory, prism.gpu.python_group
+        optional=True,  # without a compiler PRISM runs with less: prism.gpu.meter.memory, prism.gpu.group.python_group
     )
 
 

@@ -120,7 +120,7 @@ def _fork_servers(root: int | str) -> Iterator[int]:
             command = Path(f"/proc/{child}/cmdline").read_bytes()
         except OSError:
             continue
-        if b"prism.gpu.zygote" in command:
+        if b"prism.gpu.processes.zygote" in command:
             yield child
         yield from _fork_servers(child)
 

@@ -12,8 +12,8 @@ import msgspec
 
 from prism.errors import ProgramError, RunError
 from prism.exhaustion import room_in
-from prism.gpu import processes
-from prism.gpu.limits import NO_PROCESS, no_process
+from prism.gpu.processes import proc
+from prism.gpu.processes.limits import NO_PROCESS, no_process
 from prism.member import GOODBYE_S, Member
 from prism.net.channel import Codec, Hub
 from prism.net.keys import make_keys
@@ -175,7 +175,7 @@ class Attendance:
         looks = 0
         while started.pid is not None and started.name not in self.members:
             await asyncio.sleep(BEAT_S)
-            looks = looks + 1 if processes.is_stopped(started.pid) else 0
+            looks = looks + 1 if proc.is_stopped(started.pid) else 0
             if looks == BEATS_MISSED:
                 self._lose(started.name, "it has been stopped by a signal, and does not go on")
                 started.kill()

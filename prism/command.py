@@ -20,7 +20,7 @@ from prism.coordinator import Coordinator
 from prism.errors import PrismError, ProgramError, RunError, ScenarioError
 from prism.explaining import explain
 from prism.folder import Folder
-from prism.gpu.limits import allow_files
+from prism.gpu.processes.limits import allow_files
 from prism.live.observer import Observer, Several
 from prism.live.terminal import on_standard_error
 from prism.run import Interrupted, stage_digests

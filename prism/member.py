@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-from prism.gpu import processes
+from prism.gpu.processes import proc
 from prism.net.launchers import Started
 from prism.net.messages import Hello
 from prism.net.pulse import BEAT_S, BEATS_MISSED, Pulse
@@ -70,4 +70,4 @@ class Member:
             started.kill()  # its ranks go with it
 
     def _starved(self) -> bool:
-        return self._started is not None and self._started.pid is not None and processes.is_starved(self._started.pid)
+        return self._started is not None and self._started.pid is not None and proc.is_starved(self._started.pid)

@@ -24,7 +24,7 @@ from prism import trace
 from prism.coordinator import Coordinator
 from prism.crew import Lost
 from prism.errors import ProgramError, RunError
-from prism.gpu.processes import is_stopped
+from prism.gpu.processes.proc import is_stopped
 from prism.net.scratch import SHARED_MEMORY
 from prism.scenario import Scenario
 from tests.kills import STAGES, START_S, STARTING, Kill, KillingCrew, marked

@@ -24,6 +24,6 @@ def test_two_threads_on_one_group(semantics: str, kinds: list[str], tmp_path: Pa
 def test_a_backend_built_for_another_torch_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("prism.gpu._backend", reason="the C++ backend is not built here")
     monkeypatch.setattr(torch, "__version__", "9.9.9")
-    monkeypatch.delitem(sys.modules, "prism.gpu.native_group", raising=False)
+    monkeypatch.delitem(sys.modules, "prism.gpu.group.native_group", raising=False)
     with pytest.raises(ImportError, match=r"was built for torch \d+\.\d+\.\d+, and this is torch 9\.9\.9"):
-        importlib.import_module("prism.gpu.native_group")
+        importlib.import_module("prism.gpu.group.native_group")

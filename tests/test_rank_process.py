@@ -7,7 +7,7 @@ from pathlib import Path
 
 from prism.core.stage.kept import EVERYTHING
 from prism.folder import Captured, Done, Folder, Progress
-from prism.gpu.zygote import NICENESS
+from prism.gpu.processes.zygote import NICENESS
 from prism.scenario import Calibrate, Network, Program
 from tests.running import capture, predict, scenario
 

@@ -1,4 +1,4 @@
-// The c10d backend: torch's own ProcessGroup on the outside, one Python object (prism.gpu.communicator) on the inside.
+// The c10d backend: torch's own ProcessGroup on the outside, one Python object (prism.gpu.group.communicator) on the inside.
 //
 // Backend forwards each call to the communicator's method of the same name, whose answer is the work object. Where it has
 // a carrier, another backend, the answer is what is to be told of the operation, and the carrier does the work.

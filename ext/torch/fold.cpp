@@ -1,6 +1,6 @@
 // Sums in ring order, from files to a file: ((x0 + x1) + x2) + ..., each step rounded to the elements' type.
 //
-// The rows are the members' inputs, where they lie in the payload store; prism.gpu.fold says in which order they are
+// The rows are the members' inputs, where they lie in the payload store; prism.gpu.group.fold says in which order they are
 // added, and of which of them partial sums are wanted too. Work goes in blocks that stay in the second-level cache, so
 // however many rows there are, each is read once and the result is written once, at the speed of a copy.
 

@@ -1,4 +1,4 @@
-// The work object of an operation of PRISM's: it wraps a Python operation (prism.gpu.work), and owns the future that
+// The work object of an operation of PRISM's: it wraps a Python operation (prism.gpu.group.work), and owns the future that
 // torch's C++ callers wait on. The future is typed List[Tensor], which DDP's built-in hooks insist on.
 
 #pragma once

@@ -23,13 +23,13 @@ import uvloop
 
 from prism.core.instructions import AnyInstruction, Deliver, Fold, Kill, Launch, Probe, Resume, Room, Suspend
 from prism.errors import PrismError, ProtocolError, RunError
-from prism.gpu import processes
-from prism.gpu.birth import die_with_parent
-from prism.gpu.enlisting import arguments, enlisted
-from prism.gpu.limits import no_process, too_few_files
-from prism.gpu.reporting import Reporting
-from prism.gpu.room import room_socket
-from prism.gpu.stage_files import missing
+from prism.gpu.processes import proc
+from prism.gpu.processes.birth import die_with_parent
+from prism.gpu.processes.enlisting import arguments, enlisted
+from prism.gpu.processes.limits import no_process, too_few_files
+from prism.gpu.processes.reporting import Reporting
+from prism.gpu.processes.room import room_socket
+from prism.gpu.processes.stage_files import missing
 from prism.net.messages import (
     AskTime,
     Broken,
@@ -103,7 +103,7 @@ class Worker(Reporting):
         """Begin a stage; the fork server stays if what it has imported serves this program too."""
         if not await self._dismiss():
             await self._processes.end()
-        if reason := too_few_files(setup.running) or processes.unknown_machine() or missing(setup):
+        if reason := too_few_files(setup.running) or proc.unknown_machine() or missing(setup):
             self._channel.send(Broken(reason=reason))
             return
         self._stage += 1

@@ -12,7 +12,7 @@ import msgspec
 from prism.core.events import Exited, Launched
 from prism.core.instructions import Answer, Kill, Launch, Run
 from prism.core.prismtrace import Trace, encode
-from prism.gpu.birth import Birth, Born, Failed, Gone, Introduction, Ready, Unborn
+from prism.gpu.processes.birth import Birth, Born, Failed, Gone, Introduction, Ready, Unborn
 from prism.net.channel import Codec
 from prism.net.frames import pack
 from prism.net.keys import make_keys

@@ -19,7 +19,7 @@ with atheris.instrument_imports(include=["prism"]):
     from prism.core.instructions import AnyInstruction
     from prism.core.timeline.replay import make_plan
     from prism.errors import ProtocolError, RunError, ScenarioError
-    from prism.gpu.birth import Birth, FromZygote, Introduction
+    from prism.gpu.processes.birth import Birth, FromZygote, Introduction
     from prism.net.channel import Codec
     from prism.net.frames import Unpacker
     from prism.net.keys import WorkerKeys

@@ -16,7 +16,7 @@ from prism.core.instructions import AnyInstruction, Probe
 from prism.core.stage.kept import EVERYTHING, Kept
 from prism.gpu.cuda.communicator import CudaCommunicator
 from prism.gpu.cuda.link import CudaLink
-from prism.gpu.work import Batch, Operation
+from prism.gpu.group.work import Batch, Operation
 from prism.net.frames import Unpacker, pack
 from tests.gpu.fake_cuda import FakeDriver
 

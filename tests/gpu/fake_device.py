@@ -28,7 +28,7 @@ from prism.gpu.emulation.device import abi, life, nccl
 from prism.gpu.emulation.device import link as device_link
 from prism.gpu.emulation.device.id_store import IdStore
 from prism.gpu.emulation.device.planned import Part, Partner, Planned
-from prism.gpu.memory import MemoryMeter
+from prism.gpu.meter.memory import MemoryMeter
 from prism.gpu.pruned import Arc, Contribution, Member, Op, Pipe, arcs
 from prism.net.board import Board
 from tests.gpu.fake_nccl import FakeGroup

@@ -13,9 +13,9 @@ import torch
 
 from prism.core.graph import OpKind
 from prism.gpu._backend import Work
-from prism.gpu.arguments import reduction
 from prism.gpu.emulation.buffers import Buffer
 from prism.gpu.emulation.device.planned import CARRIED_AS, Partner
+from prism.gpu.group.arguments import reduction
 from prism.gpu.pruned import Op
 
 

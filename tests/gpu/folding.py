@@ -10,8 +10,8 @@ import torch
 from prism.core.calls import Ref
 from prism.core.graph import OpKind
 from prism.core.instructions import Fold
-from prism.gpu.fold import fold
-from prism.gpu.tensors import load, save
+from prism.gpu.group.fold import fold
+from prism.gpu.group.tensors import load, save
 from prism.net.payloads import Arena, Library
 
 COUNT, RANKS = 1003, 5

@@ -9,7 +9,7 @@ from threading import Barrier
 
 import torch
 
-from prism.gpu.memory import MemoryMeter, MemoryStats, uncounted
+from prism.gpu.meter.memory import MemoryMeter, MemoryStats, uncounted
 
 THREADS = 4
 ROUNDS = 500

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from prism.gpu.completer import Completer
+from prism.gpu.rank.completer import Completer
 
 Job = Callable[[], None]
 

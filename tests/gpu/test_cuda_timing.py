@@ -16,7 +16,7 @@ from prism.gpu.cuda.nvml import Clocks
 from prism.gpu.cuda.stand_in import stand_in
 from prism.gpu.cuda.timing import Timing
 from prism.gpu.cuda.watch import ClockWatch
-from prism.gpu.synthesis import synthesise
+from prism.gpu.group.synthesis import synthesise
 from tests.gpu.cuda_stage import on_stage
 from tests.gpu.fake_cuda import FakeDriver
 from tests.gpu.test_cuda_capture import floats, result

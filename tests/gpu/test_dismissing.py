@@ -17,10 +17,10 @@ from prism.core.calls import Ref
 from prism.core.events import AnyEvent, Broke
 from prism.core.graph import OpKind
 from prism.core.instructions import AnyInstruction, Fold, Launch
-from prism.gpu.birth import Birth, Born, Gone, Introduction, Unborn
-from prism.gpu.fork_server import ForkServer
-from prism.gpu.line import Line
-from prism.gpu.rank_line import RankLine
+from prism.gpu.processes.birth import Birth, Born, Gone, Introduction, Unborn
+from prism.gpu.processes.fork_server import ForkServer
+from prism.gpu.rank.line import Line
+from prism.gpu.rank.rank_line import RankLine
 from prism.gpu.worker import Worker
 from prism.net.frames import Unpacker, pack
 from prism.net.messages import Broken, Dismiss, Dismissed, Goodbye, Order, Program, Report, Setup

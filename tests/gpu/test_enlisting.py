@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from prism.errors import RunError
-from prism.gpu import enlisting
-from prism.gpu.enlisting import NotReached, enlist, host_name, reached_at
+from prism.gpu.processes import enlisting
+from prism.gpu.processes.enlisting import NotReached, enlist, host_name, reached_at
 from prism.net.keys import WorkerKeys, make_keys
 from prism.net.zeromq import ZmqListener
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
-from prism.gpu.faults import Faults
-from prism.gpu.link import Link
+from prism.gpu.rank.faults import Faults
+from prism.gpu.rank.link import Link
 from prism.net.messages import Misfortune
 
 

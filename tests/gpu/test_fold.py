@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from prism.core.graph import ITEMSIZE, OpKind
-from prism.gpu import fold as fold_module
-from prism.gpu.fold import NATIVE_DTYPES, NATIVE_REDUCES
+from prism.gpu.group import fold as fold_module
+from prism.gpu.group.fold import NATIVE_DTYPES, NATIVE_REDUCES
 from tests.gpu.folding import RANKS, Store, rows, same
 
 

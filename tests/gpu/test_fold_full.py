@@ -10,7 +10,7 @@ import torch
 
 from prism.core.graph import OpKind
 from prism.exhaustion import Exhausted
-from prism.gpu import fold as fold_module
+from prism.gpu.group import fold as fold_module
 from tests.gpu.folding import RANKS, Store
 
 COUNT = 100_000

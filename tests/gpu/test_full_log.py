@@ -14,7 +14,7 @@ import pytest
 from prism.core.events import Broke
 from prism.exhaustion import Exhausted, room_in
 from prism.gpu.emulation import sandbox
-from prism.gpu.link import Link
+from prism.gpu.rank.link import Link
 
 
 class Full(io.StringIO):

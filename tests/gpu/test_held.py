@@ -13,7 +13,7 @@ import pytest
 from prism.core.calls import Ref
 from prism.core.events import AnyEvent, Delivered, Marked, Polled
 from prism.core.instructions import AnyInstruction, Deliver, Leave, Probe, Release, Run
-from prism.gpu.line import Line
+from prism.gpu.rank.line import Line
 from prism.net.frames import Unpacker, pack
 
 

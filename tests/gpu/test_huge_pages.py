@@ -6,7 +6,7 @@ import subprocess
 import sys
 import textwrap
 
-from prism.gpu.huge_pages import SIZE, ranges
+from prism.gpu.processes.huge_pages import SIZE, ranges
 
 MAPS = f"""\
 55d000000000-55d000100000 r--p 00000000 08:01 1 /usr/bin/python3
@@ -27,7 +27,7 @@ def test_only_private_memory_that_holds_whole_huge_pages_is_taken() -> None:
 def test_memory_is_the_same_before_and_after_and_in_a_fork() -> None:
     program = """
         import os
-        from prism.gpu.huge_pages import collapse
+        from prism.gpu.processes.huge_pages import collapse
 
         data = bytearray(os.urandom(1 << 16) * 256)
         before = hash(bytes(data))

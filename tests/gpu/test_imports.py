@@ -10,7 +10,7 @@ from prism.core.calls import Ref
 from prism.core.events import Delivered, Exited, Folded
 from prism.core.graph import OpKind
 from prism.core.instructions import AnyInstruction, Deliver, Fold
-from prism.gpu.imports import Imports
+from prism.gpu.processes.imports import Imports
 
 
 class Ferry:

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from prism.gpu.birth import Birth, FromZygote, Unborn
-from prism.gpu.limits import no_process
-from prism.gpu.zygote import Zygote
+from prism.gpu.processes.birth import Birth, FromZygote, Unborn
+from prism.gpu.processes.limits import no_process
+from prism.gpu.processes.zygote import Zygote
 from prism.net.frames import Unpacker
 from tests.gpu.test_dismissing import SETUP
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from prism.errors import RunError
-from prism.gpu.memory import MemoryMeter
+from prism.gpu.meter.memory import MemoryMeter
 
 PROGRAM = Path(__file__).with_name("metered_program.py")
 

@@ -12,8 +12,8 @@ import torch
 from prism.core.contribution import Part, parts
 from prism.core.graph import ITEMSIZE, OpKind
 from prism.core.ring import chunks, order
-from prism.gpu import fold as fold_module
-from prism.gpu.fold import NATIVE_DTYPES
+from prism.gpu.group import fold as fold_module
+from prism.gpu.group.fold import NATIVE_DTYPES
 from tests.gpu.folding import Store, rows, same
 
 COUNT = 203  # elements: several of the last chunks of a ring, none of them full

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from prism.gpu.communicator import Communicator
-from prism.gpu.link import Link
+from prism.gpu.group.communicator import Communicator
+from prism.gpu.rank.link import Link
 
 
 class Clocked(Link):

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from prism.gpu import processes, vitals
-from prism.gpu.vitals import LOOKS, Vitals
+from prism.gpu.processes import proc, vitals
+from prism.gpu.processes.vitals import LOOKS, Vitals
 
 
 @contextmanager
@@ -40,13 +40,13 @@ def test_who_computes_can_only_be_starved_and_who_is_stopped_is_not() -> None:
         os._exit(0)
     try:
         assert os.WIFSTOPPED(os.waitpid(child, os.WUNTRACED)[1])
-        assert processes.is_stopped(child)
-        assert not processes.is_starved(child)
-        assert processes.is_starved(os.getpid())
+        assert proc.is_stopped(child)
+        assert not proc.is_starved(child)
+        assert proc.is_starved(os.getpid())
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-    assert not processes.is_starved(child)
+    assert not proc.is_starved(child)
 
 
 def test_all_that_are_stopped_are_named_and_nobody_too_soon() -> None:
@@ -75,12 +75,12 @@ def test_many_are_looked_at_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_threads_wait_in_is_known_for_each_machine_by_its_own_numbers() -> None:
-    assert processes.WAITING["x86_64"] != processes.WAITING["aarch64"]
-    assert 202 in processes.WAITING["x86_64"], "futex, <asm/unistd_64.h>"
-    assert 98 in processes.WAITING["aarch64"], "futex, <asm-generic/unistd.h>"
-    assert processes.unknown_machine() == ""
+    assert proc.WAITING["x86_64"] != proc.WAITING["aarch64"]
+    assert 202 in proc.WAITING["x86_64"], "futex, <asm/unistd_64.h>"
+    assert 98 in proc.WAITING["aarch64"], "futex, <asm-generic/unistd.h>"
+    assert proc.unknown_machine() == ""
 
 
 def test_a_machine_whose_numbers_are_not_known_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "WAITING_CALLS", frozenset())
-    assert "are not known; ranks run on x86_64 and aarch64" in processes.unknown_machine()
+    monkeypatch.setattr(proc, "WAITING_CALLS", frozenset())
+    assert "are not known; ranks run on x86_64 and aarch64" in proc.unknown_machine()

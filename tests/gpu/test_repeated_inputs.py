@@ -11,8 +11,8 @@ from prism.core.calls import Ref
 from prism.core.contribution import Part
 from prism.core.graph import OpKind
 from prism.core.instructions import Fold
-from prism.gpu.fold import fold
-from prism.gpu.tensors import save
+from prism.gpu.group.fold import fold
+from prism.gpu.group.tensors import save
 from tests.gpu.folding import Store, rows, same
 
 PARTS = (Part("rest", -1, 60, (1, 2)), Part("before", 3, 20))

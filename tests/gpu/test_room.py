@@ -11,7 +11,7 @@ import pytest
 
 from prism.core.events import Pressed
 from prism.gpu.cuda.residency import passes_by
-from prism.gpu.room import Rooms, room_socket
+from prism.gpu.processes.room import Rooms, room_socket
 
 
 async def test_a_question_is_told_and_answered_however_its_bytes_are_cut(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import torch
 
 from prism.core.calls import Call
 from prism.core.graph import OpKind
-from prism.gpu.synthesis import synthesise
+from prism.gpu.group.synthesis import synthesise
 
 GARBAGE = float("nan")
 

@@ -11,7 +11,7 @@ import torch
 
 from prism.core.graph import DTYPES, REDUCES, OpKind
 from prism.core.ring import chunks, order
-from prism.gpu.fold import NATIVE_DTYPES, NATIVE_REDUCES
+from prism.gpu.group.fold import NATIVE_DTYPES, NATIVE_REDUCES
 from tests.gpu.folding import Store, rows, same
 
 pytest.importorskip("prism.gpu.pruned", exc_type=ImportError)

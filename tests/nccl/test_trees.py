@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from prism.core.graph import OpKind
-from prism.gpu.fold import NATIVE_DTYPES
+from prism.gpu.group.fold import NATIVE_DTYPES
 from tests.core.double_tree import parents
 from tests.gpu.folding import rows, same
 

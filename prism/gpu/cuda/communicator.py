@@ -14,15 +14,15 @@ import torch
 
 from prism.core.calls import Call, Ref
 from prism.core.graph import OpKind
-from prism.gpu.arguments import premultiplier
-from prism.gpu.communicator import Communicator
 from prism.gpu.cuda.driver import Driver
 from prism.gpu.cuda.link import CudaLink
 from prism.gpu.cuda.operation import CudaOperation
 from prism.gpu.cuda.stager import Input
 from prism.gpu.cuda.stand_in import stand_in
-from prism.gpu.tensors import nbytes
-from prism.gpu.work import Operation, Wrap
+from prism.gpu.group.arguments import premultiplier
+from prism.gpu.group.communicator import Communicator
+from prism.gpu.group.tensors import nbytes
+from prism.gpu.group.work import Operation, Wrap
 
 Tensors = Sequence[torch.Tensor]
 

@@ -14,8 +14,8 @@ import torch
 from prism.core.calls import Ref
 from prism.gpu.cuda.chunks import Piece, Span, dealt, scattered, whole
 from prism.gpu.cuda.driver import Driver
-from prism.gpu.memory import uncounted
-from prism.gpu.tensors import Reads
+from prism.gpu.group.tensors import Reads
+from prism.gpu.meter.memory import uncounted
 from prism.net.payloads import Arena
 
 CAPACITY = 8 << 20

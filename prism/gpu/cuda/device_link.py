@@ -11,7 +11,7 @@ import torch
 from prism.core.calls import Ref
 from prism.gpu.cuda.driver import Driver
 from prism.gpu.cuda.stager import Input
-from prism.gpu.link import Link
+from prism.gpu.rank.link import Link
 
 
 class DeviceLink(Link):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from prism.gpu.cuda.communicator import CudaCommunicator as Communicator
-from prism.gpu.native_group import Work, group
-from prism.gpu.work import Batch, Operation
+from prism.gpu.group.native_group import Work, group
+from prism.gpu.group.work import Batch, Operation
 
 __all__ = ["Communicator", "group", "wrap"]
 

@@ -13,7 +13,7 @@ import torch
 from prism.gpu.cuda import residency
 from prism.gpu.cuda.link import CudaLink
 from prism.gpu.cuda.meter import CudaMeter
-from prism.gpu.link import Link
+from prism.gpu.rank.link import Link
 from prism.net.messages import Setup
 
 SCHEDULE_BLOCKING_SYNC = 4

@@ -25,8 +25,8 @@ from prism.gpu.cuda.stager import Input, Stager
 from prism.gpu.cuda.timing import Timing
 from prism.gpu.cuda.two_threads import TwoThreads
 from prism.gpu.cuda.watch import ClockWatch
-from prism.gpu.pending import Pending
-from prism.gpu.tensors import nbytes
+from prism.gpu.group.tensors import nbytes
+from prism.gpu.rank.pending import Pending
 from prism.net.payloads import Arena
 
 

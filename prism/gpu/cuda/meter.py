@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from prism.gpu.memory import Label, PeakParts
+from prism.gpu.meter.memory import Label, PeakParts
 
 BLOCK = 512
 """Bytes to which torch's allocator rounds a block up."""

@@ -15,7 +15,7 @@ import torch
 from prism.core.calls import Ref
 from prism.gpu.cuda.device_link import DeviceLink
 from prism.gpu.cuda.stager import Input
-from prism.gpu.work import Operation
+from prism.gpu.group.work import Operation
 
 
 class CudaOperation(Operation):

@@ -18,8 +18,8 @@ from pathlib import Path
 from prism.core.events import Broke, Noticed, PagedIn, PagedOut
 from prism.core.instructions import PageIn, PageOut
 from prism.gpu.cuda.residency_abi import DEVICE_FULL, POOL_FULL, SLOT, Moved, Paging, PagingError, library_path
-from prism.gpu.link import Link
-from prism.gpu.room import room_socket
+from prism.gpu.processes.room import room_socket
+from prism.gpu.rank.link import Link
 from prism.net.messages import Setup
 
 POOL = "device-pages"

@@ -1,4 +1,4 @@
-"""Results made up on the device, as prism.gpu.synthesis does, by copies alone: streams are parked meanwhile."""
+"""Results made up on the device, as prism.gpu.group.synthesis does, by copies alone: streams are parked meanwhile."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ import threading
 
 import torch
 
-from prism.gpu.callsite import site_of
-from prism.gpu.link import Link
+from prism.gpu.rank.callsite import site_of
+from prism.gpu.rank.link import Link
 
 
 class TwoThreads(Link):

@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import NoReturn
 
 from prism.core.events import Broke
-from prism.gpu.birth import Birth, Introduction
 from prism.gpu.emulation.answering import Answering, Both, OnHost
 from prism.gpu.emulation.clock import set_ahead
 from prism.gpu.emulation.device.releasing import OnDevice
 from prism.gpu.emulation.walk import Walk
-from prism.gpu.line import connect
-from prism.gpu.output import redirect
+from prism.gpu.processes.birth import Birth, Introduction
+from prism.gpu.processes.output import redirect
 from prism.gpu.pruned import GRACE_S, Aborted, Mismatch, PeerLost
+from prism.gpu.rank.line import connect
 from prism.net.board import Board
 from prism.net.frames import pack
 from prism.net.messages import Setup

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from prism.core.calls import Ref
-from prism.gpu.memory import uncounted
-from prism.gpu.tensors import flat_bytes, is_flat, nbytes
+from prism.gpu.group.tensors import flat_bytes, is_flat, nbytes
+from prism.gpu.meter.memory import uncounted
 
 
 @dataclass(frozen=True, slots=True)

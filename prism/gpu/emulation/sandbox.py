@@ -19,16 +19,16 @@ from prism.core.calls import Call, Ref
 from prism.core.events import Broke, Completed, Event, Marked, Noticed, Posted
 from prism.core.record import PostStep
 from prism.core.stage.warnings import ATTACH
-from prism.gpu.birth import Birth
-from prism.gpu.callsite import callsite
 from prism.gpu.emulation.attach import offer_debugger
 from prism.gpu.emulation.buffers import Buffer, staged
 from prism.gpu.emulation.clock import set_ahead
 from prism.gpu.emulation.participant import START_POLL_S, Participant
-from prism.gpu.link import Link
-from prism.gpu.pending import Pending
+from prism.gpu.group.tensors import load, load_blocks
+from prism.gpu.processes.birth import Birth
 from prism.gpu.pruned import GRACE_S, Aborted, Mismatch, PeerLost
-from prism.gpu.tensors import load, load_blocks
+from prism.gpu.rank.callsite import callsite
+from prism.gpu.rank.link import Link
+from prism.gpu.rank.pending import Pending
 from prism.net.board import Board
 from prism.net.frames import pack
 from prism.net.schedule import BOARD, FIFOS, SCHEDULE, Schedule

@@ -1,4 +1,4 @@
-"""torch.cuda's memory statistics, from the counters of prism.gpu.memory.
+"""torch.cuda's memory statistics, from the counters of prism.gpu.meter.memory.
 
 Tensors of the host are counted too: they are on the same CPU. There is no caching allocator, so that what is reserved
 is what is allocated.
@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from prism.gpu.memory import MemoryMeter, MemoryStats
+from prism.gpu.meter.memory import MemoryMeter, MemoryStats
 from prism.gpu.presented.placement import Placement
 
 _METRICS = (

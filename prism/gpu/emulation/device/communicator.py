@@ -9,11 +9,11 @@ from typing import Any
 
 from prism.core.calls import Call
 from prism.core.graph import OpKind
-from prism.gpu.arguments import Tensors
-from prism.gpu.communicator import Communicator
 from prism.gpu.emulation.device.link import DeviceLink, Fate
 from prism.gpu.emulation.device.told import Told
-from prism.gpu.work import Operation, Wrap
+from prism.gpu.group.arguments import Tensors
+from prism.gpu.group.communicator import Communicator
+from prism.gpu.group.work import Operation, Wrap
 
 IN_LINE = (
     "allreduce", "allreduce_coalesced", "reduce", "broadcast", "allgather", "all_gather_single",

@@ -8,7 +8,7 @@ from pathlib import Path
 from prism.gpu.cuda import nvml
 from prism.gpu.cuda.meter import CudaMeter
 from prism.gpu.emulation.device.nccl import prepare_environment
-from prism.gpu.link import Link
+from prism.gpu.rank.link import Link
 from prism.net.messages import Setup
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 from prism.core.calls import Call
 from prism.core.events import Broke, Completed, Posted, Timed
-from prism.gpu.birth import Birth
 from prism.gpu.cuda.driver import Driver
 from prism.gpu.cuda.two_threads import TwoThreads
 from prism.gpu.emulation.device import abi
@@ -23,8 +22,9 @@ from prism.gpu.emulation.device.mark_times import MarkTimes
 from prism.gpu.emulation.device.nccl import Carriers
 from prism.gpu.emulation.participant import START_POLL_S
 from prism.gpu.emulation.sandbox import SandboxLink, take_part
-from prism.gpu.pending import Pending
+from prism.gpu.processes.birth import Birth
 from prism.gpu.pruned import GRACE_S
+from prism.gpu.rank.pending import Pending
 from prism.net.frames import pack
 
 LOOK_S = 0.05

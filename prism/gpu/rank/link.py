@@ -2,8 +2,8 @@
 
 Three threads. The *main* thread runs the program; it posts without waiting, and where it must wait it says so and goes
 on only when told to (Run, or the store's Answer): that is how a rank gives up its slot. The *reader* takes in frames
-(prism.gpu.line). The *completer* copies results, completes futures and does folds (prism.gpu.completer) while the main
-thread computes; while that is held, it does so itself, except where a callback of the program might run.
+(prism.gpu.rank.line). The *completer* (prism.gpu.rank.completer) copies results, completes futures and does folds while
+the main thread computes; while that is held, it does so itself, except where a callback of the program might run.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from prism.core.instructions import Answer, AnyInstruction, Deliver, Fold, PageI
 from prism.core.laps import LapEnd
 from prism.core.stage.kept import Kept
 from prism.exhaustion import Exhausted
-from prism.gpu.callsite import callsite
-from prism.gpu.completer import Completer
-from prism.gpu.fold import fold
-from prism.gpu.host_memory import HostMemory
-from prism.gpu.laps import Laps
-from prism.gpu.line import Line
-from prism.gpu.pending import Pending
-from prism.gpu.rank_payloads import RankPayloads
-from prism.gpu.stopwatch import Stopwatch
+from prism.gpu.group.fold import fold
+from prism.gpu.processes.host_memory import HostMemory
+from prism.gpu.rank.callsite import callsite
+from prism.gpu.rank.completer import Completer
+from prism.gpu.rank.laps import Laps
+from prism.gpu.rank.line import Line
+from prism.gpu.rank.payloads import RankPayloads
+from prism.gpu.rank.pending import Pending
+from prism.gpu.rank.stopwatch import Stopwatch
 from prism.net.frames import pack
 
 

@@ -12,7 +12,7 @@ from prism.core.graph import ITEMSIZE, OpKind
 from prism.core.instructions import Fold
 from prism.core.ring import chunks, order
 from prism.exhaustion import room_in
-from prism.gpu.tensors import save, view
+from prism.gpu.group.tensors import save, view
 from prism.net.payloads import Arena, Library
 
 try:

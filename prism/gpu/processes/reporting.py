@@ -9,14 +9,14 @@ from pathlib import Path
 
 from prism.core.events import AnyEvent, Broke, Exited, Launched
 from prism.core.instructions import AnyInstruction
-from prism.gpu import processes
-from prism.gpu.abroad import Abroad
-from prism.gpu.birth import Birth, Introduction
-from prism.gpu.limits import full
-from prism.gpu.rank_processes import RankProcesses, name_of
-from prism.gpu.room import Rooms
-from prism.gpu.stage_files import StageFiles
-from prism.gpu.vitals import Vitals
+from prism.gpu.processes import proc
+from prism.gpu.processes.abroad import Abroad
+from prism.gpu.processes.birth import Birth, Introduction
+from prism.gpu.processes.limits import full
+from prism.gpu.processes.rank_processes import RankProcesses, name_of
+from prism.gpu.processes.room import Rooms
+from prism.gpu.processes.stage_files import StageFiles
+from prism.gpu.processes.vitals import Vitals
 from prism.net.channel import Channel
 from prism.net.ferry import Ferry
 from prism.net.messages import Alive, Broken, FromCoordinator, FromWorker, Prepared, Report, Setup
@@ -119,4 +119,4 @@ class Reporting:
                 has, goes = ("has", "does") if len(stopped) == 1 else ("have", "do")
                 self.broken(f"{' and '.join(stopped)} {has} been stopped by a signal, and {goes} not go on")
                 for name in stopped:
-                    processes.kill(running[name])
+                    proc.kill(running[name])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from prism.core.events import AnyEvent
 from prism.core.instructions import AnyInstruction, Deliver, Fold
 from prism.errors import RunError
-from prism.gpu.imports import Imports
+from prism.gpu.processes.imports import Imports
 from prism.net.ferry import Ferry
 from prism.net.messages import Laid, Setup
 from prism.net.passing import OVERFLOW, Passing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from prism.gpu import processes
+from prism.gpu.processes import proc
 
 LOOKS = 8
 """Looks in a row that have to find a process stopped; a debugger, or who suspends a machine, may stop one for a bit."""
@@ -24,7 +24,7 @@ class Vitals:
         there = list(named.values())
         self._stopped = {pid: looks for pid, looks in self._stopped.items() if pid in named.values()}
         for pid in there[self._first : self._first + AT_A_TIME]:
-            if processes.is_stopped(pid):
+            if proc.is_stopped(pid):
                 self._stopped[pid] = self._stopped.get(pid, 0) + 1
             else:
                 self._stopped.pop(pid, None)

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch.distributed.distributed_c10d as c10d
 
-from prism.gpu.link import Link
+from prism.gpu.rank.link import Link
 
 
 def make_groups_alone(link: Link, names: bool) -> None:

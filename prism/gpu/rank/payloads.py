@@ -9,7 +9,7 @@ import torch
 
 from prism.core.calls import Ref
 from prism.core.stage.kept import Kept
-from prism.gpu.tensors import load, load_blocks, nbytes, save
+from prism.gpu.group.tensors import load, load_blocks, nbytes, save
 from prism.net.passing import OVERFLOW, Passing
 from prism.net.payloads import Arena, Library
 from prism.net.record import Record

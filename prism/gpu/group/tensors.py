@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import torch
 
 from prism.core.calls import Ref
-from prism.gpu.memory import uncounted
+from prism.gpu.meter.memory import uncounted
 from prism.net.payloads import Arena
 
 

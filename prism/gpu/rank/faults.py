@@ -14,7 +14,7 @@ from typing import NoReturn
 
 import torch
 
-from prism.gpu.link import Link
+from prism.gpu.rank.link import Link
 from prism.net.messages import Misfortune
 
 ASLEEP_S = 3600.0

@@ -8,7 +8,7 @@ import torch
 
 from prism.core.calls import Call
 from prism.core.graph import OpKind
-from prism.gpu.memory import uncounted
+from prism.gpu.meter.memory import uncounted
 
 
 @uncounted()

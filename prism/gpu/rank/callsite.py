@@ -16,7 +16,7 @@ from prism.core.diagnosis import SEPARATOR
 
 _HIDDEN = (
     os.path.dirname(torch.__file__) + os.sep,
-    os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
+    os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep,
     sysconfig.get_paths()["purelib"] + os.sep,
     sysconfig.get_paths()["stdlib"] + os.sep,
     "<",

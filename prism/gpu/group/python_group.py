@@ -13,8 +13,8 @@ import torch
 import torch.distributed as dist
 from torch.futures import Future
 
-from prism.gpu.communicator import Communicator
-from prism.gpu.work import Batch, Operation
+from prism.gpu.group.communicator import Communicator
+from prism.gpu.group.work import Batch, Operation
 
 __all__ = ["Communicator", "ProcessGroup", "group", "wrap"]
 

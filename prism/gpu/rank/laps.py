@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from prism.core.laps import LAP, LapEnd, laps_name
-from prism.gpu.memory import MemoryMeter
+from prism.gpu.meter.memory import MemoryMeter
 
 
 class Laps:

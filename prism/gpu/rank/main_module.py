@@ -9,7 +9,7 @@ import sys
 import threading
 from pathlib import Path
 
-from prism.gpu.callsite import set_base
+from prism.gpu.rank.callsite import set_base
 
 
 def find_modules(script: str) -> None:

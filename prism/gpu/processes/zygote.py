@@ -20,9 +20,9 @@ import weakref
 from typing import NoReturn
 
 from prism.core.instructions import AnyInstruction
-from prism.gpu import huge_pages
-from prism.gpu.birth import Birth, Born, Failed, Gone, Ready, Unborn, die_with_parent
-from prism.gpu.limits import no_process
+from prism.gpu.processes import huge_pages
+from prism.gpu.processes.birth import Birth, Born, Failed, Gone, Ready, Unborn, die_with_parent
+from prism.gpu.processes.limits import no_process
 from prism.net.frames import Unpacker, decoder, pack
 
 MANY = 64
@@ -131,7 +131,7 @@ def _begin(birth: Birth) -> NoReturn:
         from prism.gpu.emulation.assistant import assist  # needs the pruned engine, which is not built everywhere
 
         assist(birth)
-    from prism.gpu.rank import live  # imported before the fork, by `_import_for_all`
+    from prism.gpu.rank.process import live  # imported before the fork, by `_import_for_all`
 
     live(birth)
 
@@ -145,9 +145,9 @@ def _import_for_all() -> None:
     import torch.distributed.tensor
     import torch.optim
 
-    importlib.import_module("prism.gpu.rank")
+    importlib.import_module("prism.gpu.rank.process")
     decoder(AnyInstruction)
-    for lazily in ("torch.profiler._cupti_monitor", "prism.gpu._allocator", "prism.gpu.native_group"):
+    for lazily in ("torch.profiler._cupti_monitor", "prism.gpu._allocator", "prism.gpu.group.native_group"):
         with contextlib.suppress(ImportError):  # another torch, or one that the extensions were not built for
             importlib.import_module(lazily)
     torch.set_num_threads(1)  # before any parallel region: a fork would inherit a thread pool without its threads
@@ -167,7 +167,7 @@ def _spare_the_ranks() -> None:
 
 
 def main() -> None:
-    """`python -m prism.gpu.zygote FD [MODULE...]`: serve on the inherited socket FD."""
+    """`python -m prism.gpu.processes.zygote FD [MODULE...]`: serve on the inherited socket FD."""
     die_with_parent(signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     line = socket.socket(fileno=int(sys.argv[1]))

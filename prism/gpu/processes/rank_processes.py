@@ -12,10 +12,10 @@ from typing import Protocol
 
 from prism.core.events import AnyEvent, Probed, Suspended
 from prism.core.instructions import AnyInstruction, Kill, Probe, Resume, Suspend
-from prism.gpu import processes
-from prism.gpu.birth import Birth, Born, Failed, Gone, Introduction, Ready, Unborn
-from prism.gpu.fork_server import ForkServer
-from prism.gpu.rank_line import RankLine
+from prism.gpu.processes import proc
+from prism.gpu.processes.birth import Birth, Born, Failed, Gone, Introduction, Ready, Unborn
+from prism.gpu.processes.fork_server import ForkServer
+from prism.gpu.rank.rank_line import RankLine
 from prism.net.messages import Program
 
 ACCEPT_S = 0.05
@@ -96,22 +96,22 @@ class RankProcesses:
         match instruction:
             case Suspend(rank=rank):
                 self._suspended.add(rank)
-                processes.stop(pid)
+                proc.stop(pid)
                 self._loop.create_task(self._confirm_stop(rank, pid))
             case Resume(rank=rank):
                 self._suspended.discard(rank)
-                processes.go_on(pid)
+                proc.go_on(pid)
             case Probe(rank=rank):
-                self._owner.report(Probed(rank=rank, waiting=processes.is_waiting(pid)))
+                self._owner.report(Probed(rank=rank, waiting=proc.is_waiting(pid)))
             case Kill():
-                processes.kill_all(pid)
+                proc.kill_all(pid)
 
     async def dismiss(self) -> bool:
         """End all that are left, born or not; returns whether they have gone, or the fork server does not say so."""
         give_up, killed = self._loop.time() + GONE_S, set[int]()
         while self._due and self._loop.time() < give_up:  # each is forgotten elsewhere
             for rank in (self._due & self._pids.keys()) - killed:
-                processes.kill_all(self._pids[rank])
+                proc.kill_all(self._pids[rank])
                 killed.add(rank)
             await asyncio.sleep(POLL_S)
         return not self._due
@@ -181,7 +181,7 @@ class RankProcesses:
 
     async def _confirm_stop(self, rank: int, pid: int) -> None:
         """Report Suspended once the process is stopped and all that it said is read."""
-        while processes.is_running(pid):  # noqa: ASYNC110 no event tells
+        while proc.is_running(pid):  # noqa: ASYNC110 no event tells
             await asyncio.sleep(POLL_S)
         await self._drain(rank)
         if rank in self._pids:
@@ -196,7 +196,7 @@ class RankProcesses:
     def _bury(self) -> None:
         """All end with the fork server."""
         for pid in self._pids.values():
-            processes.kill_all(pid)
+            proc.kill_all(pid)
         for line in self.lines.values():
             line.close()
         self._pids.clear()

@@ -9,7 +9,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator
 
-from prism.gpu.birth import Birth, FromZygote
+from prism.gpu.processes.birth import Birth, FromZygote
 from prism.net.frames import Unpacker, pack
 from prism.net.messages import Program
 
@@ -43,7 +43,7 @@ class ForkServer:
         """
         ours, theirs = socket.socketpair()
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", "prism.gpu.zygote", str(theirs.fileno()), *program.preload,
+            sys.executable, "-P", "-m", "prism.gpu.processes.zygote", str(theirs.fileno()), *program.preload,
             pass_fds=[theirs.fileno()], env={**os.environ, **ENVIRONMENT, **_seen_by_imports(program)},
         )  # fmt: skip
         theirs.close()

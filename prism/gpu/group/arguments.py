@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from prism.gpu.memory import uncounted
+from prism.gpu.meter.memory import uncounted
 
 Tensors = Sequence[torch.Tensor]
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch.distributed as dist
 
 from prism.core.calls import StoreCall
-from prism.gpu.link import Link
+from prism.gpu.rank.link import Link
 
 
 class RankStore(dist.Store):  # type: ignore[misc]

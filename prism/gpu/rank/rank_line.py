@@ -11,7 +11,7 @@ from typing import Protocol, cast
 from prism.core.events import AnyEvent
 from prism.core.instructions import AnyInstruction
 from prism.errors import ProtocolError
-from prism.gpu.birth import Introduction
+from prism.gpu.processes.birth import Introduction
 from prism.net.frames import Unpacker, pack
 
 

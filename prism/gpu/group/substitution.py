@@ -12,8 +12,8 @@ import torch.distributed as dist
 import torch.distributed.distributed_c10d as c10d
 
 from prism.core.events import Noticed
-from prism.gpu.link import Link
-from prism.gpu.store import RankStore
+from prism.gpu.rank.link import Link
+from prism.gpu.rank.store import RankStore
 
 FACE_VARIABLE = "PRISM_PROCESS_GROUP"
 """`python` chooses the process group written in Python where the C++ one is there too; for tests and for comparison."""
@@ -115,11 +115,11 @@ def _face(link: Link) -> Any:
     """The module that shows communicators to torch; where it is not the C++ one by no choice, that is told."""
     if os.environ.get(FACE_VARIABLE) != "python":
         try:
-            return importlib.import_module("prism.gpu.native_group")
+            return importlib.import_module("prism.gpu.group.native_group")
         except ImportError as error:
             summary = (
                 f"the process group in Python stands in for the C++ one ({error}); "
                 "build it with `pip install --no-build-isolation -e .`"
             )
             link.tell(Noticed(rank=link.rank, kind="python_group", summary=summary))
-    return importlib.import_module("prism.gpu.python_group")
+    return importlib.import_module("prism.gpu.group.python_group")

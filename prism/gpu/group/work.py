@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import torch
 
 from prism.core.calls import Ref
-from prism.gpu.link import Link
+from prism.gpu.rank.link import Link
 
 
 class Completion(Protocol):

@@ -7,8 +7,8 @@ from typing import Any
 import torch  # loads the libraries that the extension links to
 
 from prism.gpu._backend import TORCH, Backend, Work
-from prism.gpu.communicator import Communicator
-from prism.gpu.work import Batch, Operation
+from prism.gpu.group.communicator import Communicator
+from prism.gpu.group.work import Batch, Operation
 
 __all__ = ["Communicator", "Work", "group", "wrap"]
 

@@ -20,8 +20,8 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
 
 from prism.core.events import PeakBreakdown
-from prism.gpu.link import Link
-from prism.gpu.memory import Label, MemoryMeter
+from prism.gpu.meter.memory import Label, MemoryMeter
+from prism.gpu.rank.link import Link
 
 
 class Breakdown:

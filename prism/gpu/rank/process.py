@@ -16,20 +16,20 @@ from typing import Any, NoReturn
 import torch
 
 from prism.core.events import Finished, Noticed, Raised
-from prism.gpu.birth import Birth, Introduction
-from prism.gpu.breakdown import Breakdown
-from prism.gpu.callsite import site_of_frames
-from prism.gpu.faults import Faults
-from prism.gpu.folded import make_groups_alone
-from prism.gpu.host_memory import HostMemory
-from prism.gpu.laps import Laps
-from prism.gpu.line import connect
-from prism.gpu.link import Link
-from prism.gpu.main_module import find_modules, run_as_main
-from prism.gpu.marks import watch
-from prism.gpu.memory import MemoryMeter
-from prism.gpu.output import flush, redirect
-from prism.gpu.substitution import substitute
+from prism.gpu.group.folded import make_groups_alone
+from prism.gpu.group.substitution import substitute
+from prism.gpu.meter.breakdown import Breakdown
+from prism.gpu.meter.memory import MemoryMeter
+from prism.gpu.processes.birth import Birth, Introduction
+from prism.gpu.processes.host_memory import HostMemory
+from prism.gpu.processes.output import flush, redirect
+from prism.gpu.rank.callsite import site_of_frames
+from prism.gpu.rank.faults import Faults
+from prism.gpu.rank.laps import Laps
+from prism.gpu.rank.line import connect
+from prism.gpu.rank.link import Link
+from prism.gpu.rank.main_module import find_modules, run_as_main
+from prism.gpu.rank.marks import watch
 from prism.net.messages import Setup
 
 

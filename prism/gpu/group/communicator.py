@@ -2,7 +2,7 @@
 
 The methods' names and argument shapes are torch.distributed's. What they have in common is one sentence: inputs are
 copied back to back into a payload, and the result's bytes fill the outputs back to back. Two faces show a communicator
-to torch: prism.gpu.native_group (C++) and prism.gpu.python_group.
+to torch: prism.gpu.group.native_group (C++) and prism.gpu.group.python_group.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from prism.core.events import Noticed
 from prism.core.graph import OpKind
 from prism.core.semantics import rules
 from prism.core.stage.op import SELF_CONTAINED
-from prism.gpu.arguments import (
+from prism.gpu.group.arguments import (
     Tensors,
     chunks,
     count_of,
@@ -30,10 +30,10 @@ from prism.gpu.arguments import (
     reduction,
     splits,
 )
-from prism.gpu.link import Link
-from prism.gpu.synthesis import synthesise
-from prism.gpu.tensors import nbytes
-from prism.gpu.work import Batch, Operation, Wrap
+from prism.gpu.group.synthesis import synthesise
+from prism.gpu.group.tensors import nbytes
+from prism.gpu.group.work import Batch, Operation, Wrap
+from prism.gpu.rank.link import Link
 
 
 def _posts(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,0 +1,1 @@
+"""What a rank has allocated, at most and by what."""
