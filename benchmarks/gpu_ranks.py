@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -48,8 +49,9 @@ def printed(program: Sequence[Any], places: Sequence[dict[str, str]], limit: flo
         subprocess.Popen(words, env=place, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         for place in places
     ]
+    deadline = time.monotonic() + limit
     try:
-        texts = [each.communicate(timeout=limit)[0] for each in running]
+        texts = [each.communicate(timeout=max(deadline - time.monotonic(), 0.0))[0] for each in running]
     except subprocess.TimeoutExpired:
         raise Failed(f"{Path(words[1]).name}: took more than {limit:.0f} s") from None
     finally:

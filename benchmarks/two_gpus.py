@@ -18,6 +18,7 @@ seconds no further run begins; each has `--limit` seconds. Without a GPU the job
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import shutil
@@ -25,12 +26,12 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import benchmarks.passing
-from benchmarks.gpu_ranks import environments, printed
+from benchmarks.gpu_ranks import Failed, environments, printed
 from benchmarks.gpu_runs import JOBS, result, run, scenario
 from benchmarks.kernel_times import compared
 from benchmarks.two_gpus_table import WARM_UPS, show
@@ -109,6 +110,8 @@ class Bench:
                 failed = self._predicted_and_emulated(out, profiled)
             else:
                 printed(profiled, [place | own for place in self._two()], self._options.limit)
+            if not (out / "kernels.json").is_file():
+                raise Failed(f"{name}, under the profiler: {failed or 'no kernels were told of'}")
             runs.append(json.loads((out / "kernels.json").read_text()))
         first, second, emulated = runs
         inside = {"plain": compared([first], second, WARM_UPS), **compared([first, second], emulated, WARM_UPS)}
@@ -135,12 +138,9 @@ class Bench:
     def _two(self) -> list[dict[str, str]]:
         return environments(2, self._gpus)
 
-    def turns(self, runs: int) -> Iterator[str]:
-        """The jobs, in turns; none once the time is over."""
-        for _ in range(runs):
-            for job in self._options.jobs:
-                if time.monotonic() - self._begun < self._options.duration:
-                    yield job
+    def in_time(self, *_: Any) -> bool:
+        """Whether a run may still begin."""
+        return time.monotonic() - self._begun < float(self._options.duration)
 
     def _folder(self, name: str) -> Path:
         number = len(list(self._options.keep.iterdir()))
@@ -225,8 +225,9 @@ def _carry_out(bench: Bench, options: argparse.Namespace, gpus: int) -> None:
     """The parts; one run that fails does not keep the others from their turn."""
     for part in [part for part in PARTS if part in options.parts and (gpus or part in ("real", "prism"))]:
         by_job = part in ("real", "prism", "kernels")
-        calls = [(job,) for job in bench.turns(1 if part == "kernels" else options.runs)] if by_job else [()]
-        for call in calls:
+        turns = range(1 if part == "kernels" else options.runs)
+        calls = [(job,) for _ in turns for job in options.jobs] if by_job else [()]
+        for call in itertools.takewhile(bench.in_time, calls):
             try:
                 getattr(bench, part)(*call)
             except Exception as failed:  # of one run, whatever it is

@@ -76,7 +76,7 @@ class Attendance:
     def tell(self, name: str, message: FromCoordinator) -> None:
         """Say something to one; that it has gone is found out elsewhere."""
         assert self._hub is not None, "a crew is used inside `async with`"
-        with contextlib.suppress(UnknownPeer):
+        with contextlib.suppress(UnknownPeer, ConnectionClosed):  # this crew may have been left before
             self._hub.send(name, message)
 
     async def expect(self, kind: type[FromWorker], over: bool = False) -> tuple[str, FromWorker]:
@@ -137,8 +137,7 @@ class Attendance:
     def _absent(self, address: str) -> str:
         came = f" ({', '.join(self.members)})" if self.members else ""
         count = f"{len(self.members)} of {self._launcher.workers} workers have come{came}"
-        fix = self._launcher.told(address) or "is the machine busy?"
-        return f"{count} in {self._launcher.wait_s:.0f} s to {address}; {fix}, or wait longer (launcher.wait)"
+        return f"{count} in {self._launcher.wait_s:.0f} s to {address}; {self._launcher.late(address)}"
 
     def _join(self, hello: Hello) -> None:
         started = next((one for one in self.started if one.name == hello.worker), None)

@@ -34,7 +34,7 @@ from prism.core.stage.world import World
 from prism.emulation import Emulated, prepare
 from prism.errors import RunError
 from prism.folder import Calibrated, Captured
-from prism.kinds import device_kind, timed_apart
+from prism.kinds import timed_apart
 from prism.measuring import Measure, Rounds, Slice
 from prism.prediction import predict
 from prism.report.flight import write_flight
@@ -43,14 +43,12 @@ from prism.run import Run
 from prism.scenario import Scenario, WhatIf
 from prism.slices import Durations, SliceLog
 from prism.staging import (
-    crowded,
+    calibration_warnings,
     emulation_setup,
     host_memory,
     kept,
     paced,
     stage_setup,
-    synthesised,
-    throttled,
     with_sandbox,
 )
 
@@ -105,16 +103,8 @@ class Coordinator(Run):
                 await self._measure(run, "paced", measurements, log, functools.partial(self._paced, timed))
                 durations, found = measurements.conclude()
             found.clocks = [DeviceClocks.of(one) for _, one in sorted(self.clocks.items())]
-            made_up = synthesised(self.result.payloads, self.scenario.capture.payloads)
-            calibrated = Calibrated(
-                calibration=found,
-                warnings=[
-                    *crowded(run, device_kind(self.scenario)),
-                    *made_up,
-                    *measurements.warnings,
-                    *throttled(found.clocks),
-                ],
-            )
+            warnings = calibration_warnings(self.scenario, run, self.result.payloads, found.clocks)
+            calibrated = Calibrated(calibration=found, warnings=[*warnings, *measurements.warnings])
             calibrated.into(self.result)
             graph = graph.with_durations(durations)
             self.folder.save_graph(graph, self.scenario)

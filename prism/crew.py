@@ -52,7 +52,8 @@ class Crew(Attendance):
         Raises ProgramError if what the scenario preloads cannot be imported.
         """
         names = list(self.members)
-        self._ranks = {rank: names[place] for rank, place in places.items()} if places else {}
+        there = dict(enumerate(names))  # one that was there when places were chosen may just have been lost
+        self._ranks = {rank: there.get(place, "") for rank, place in places.items()} if places else {}
         self._logs = Path(setup.logs)
         ferries = {name: member.ferry for name, member in self.members.items() if member.ferry}
         spreads = await self._spread(setup, places) if ferries and setup.emulation is not None else {}

@@ -184,6 +184,14 @@ def fault_changes(scenario: Scenario) -> dict[int, list[int]]:
     return changes
 
 
+def calibration_warnings(
+    scenario: Scenario, slices: Sequence[Sequence[int]], count: PayloadCount | None, clocks: Sequence[DeviceClocks]
+) -> list[Warning]:
+    """What makes the durations of slices, or what else came of timing them, less than true."""
+    made_up = synthesised(count, scenario.capture.payloads)
+    return [*crowded(slices, device_kind(scenario)), *made_up, *throttled(clocks)]
+
+
 def crowded(slices: Sequence[Sequence[int]], device: str = "cpu") -> list[Warning]:
     """A warning if more ranks are timed at once than there are cores, or GPUs."""
     most = max(len(ranks) for ranks in slices)

@@ -10,6 +10,7 @@ import pytest
 from prism.core.events import Marked
 from prism.core.instructions import Run
 from prism.crew import Crew, Lost
+from prism.errors import RunError
 from prism.net.channel import Channel, Codec
 from prism.net.keys import WorkerKeys
 from prism.net.launchers.external import ExternalLauncher
@@ -52,10 +53,10 @@ class Worker:
 class Meeting:
     """A crew that waits for workers, and where they find it."""
 
-    def __init__(self, folder: Path, workers: int) -> None:
+    def __init__(self, folder: Path, workers: int, wait_s: float = 60.0) -> None:
         self.token = folder / "token"
         self._said: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        launcher = ExternalLauncher(workers, "tcp://127.0.0.1:*", self.token, wait_s=60.0)
+        launcher = ExternalLauncher(workers, "tcp://127.0.0.1:*", self.token, wait_s)
         self.crew = Crew(launcher, self._said.set_result)
         self.entering = asyncio.ensure_future(self.crew.__aenter__())
 
@@ -69,6 +70,23 @@ def setup(folder: Path) -> Setup:
         program=Program(script="train.py"), world_size=2, running=2, ranks_per_node=1, semantics="gloo",
         payloads=str(folder), logs=str(folder),
     )  # fmt: skip
+
+
+async def test_workers_that_do_not_come_are_told_with_how_they_are_started(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"0 of 2 workers have come in 0 s to .*; start each with .*launcher\.wait"):
+        await Meeting(tmp_path, workers=2, wait_s=0.01).entering
+
+
+async def test_a_crew_that_was_not_complete_can_be_left_again(tmp_path: Path) -> None:
+    meeting = Meeting(tmp_path, workers=2)
+    worker = await meeting.come("w-1")
+    while not meeting.crew.members:  # noqa: ASYNC110 no event tells
+        await asyncio.sleep(0)
+    meeting.entering.cancel()
+    await worker.hear(Goodbye)
+    await asyncio.gather(meeting.entering, worker.channel.close(), return_exceptions=True)
+    await meeting.crew.__aexit__()
+    assert not meeting.crew.scratch.exists()
 
 
 async def test_workers_from_elsewhere_are_as_one_until_one_hangs_up(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-// The c10d backend: torch's own ProcessGroup on the outside, one Python object (prism.gpu.group.communicator) on the inside.
+// The c10d backend: torch's own ProcessGroup on the outside, one Python object (prism.gpu.group.communicator) inside.
 //
-// Backend forwards each call to the communicator's method of the same name, whose answer is the work object. Where it has
-// a carrier, another backend, the answer is what is to be told of the operation, and the carrier does the work.
+// Backend forwards each call to the communicator's method of the same name, whose answer is the work object. Where it
+// has a carrier, another backend, the answer is what is to be told of the operation, and the carrier does the work.
 
 #include <pybind11/chrono.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>

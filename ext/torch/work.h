@@ -1,5 +1,5 @@
-// The work object of an operation of PRISM's: it wraps a Python operation (prism.gpu.group.work), and owns the future that
-// torch's C++ callers wait on. The future is typed List[Tensor], which DDP's built-in hooks insist on.
+// The work object of an operation of PRISM's: it wraps a Python operation (prism.gpu.group.work), and owns the future
+// that torch's C++ callers wait on. The future is typed List[Tensor], which DDP's built-in hooks insist on.
 
 #pragma once
 
@@ -22,8 +22,8 @@ using Tensors = std::vector<at::Tensor>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 using Future = c10::ivalue::Future;
 
-/// Whether this thread is inside a backward pass. It is DDP's reducer that asks for a future there, and it will wait for
-/// it where nobody sees it; a callback queued now runs before the reducer's own, so the wait is told there.
+/// Whether this thread is inside a backward pass. It is DDP's reducer that asks for a future there, and it will wait
+/// for it where nobody sees it; a callback queued now runs before the reducer's own, so the wait is told there.
 inline bool goes_backward() { return torch::autograd::get_current_graph_task_id() != -1; }
 
 inline void queue_callback(std::function<void()> callback) {

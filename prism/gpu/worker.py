@@ -11,7 +11,6 @@ import argparse
 import asyncio
 import contextlib
 import os
-import resource
 import signal
 import socket
 import sys
@@ -26,7 +25,7 @@ from prism.errors import PrismError, ProtocolError, RunError
 from prism.gpu.processes import proc
 from prism.gpu.processes.birth import die_with_parent
 from prism.gpu.processes.enlisting import arguments, enlisted
-from prism.gpu.processes.limits import no_process, too_few_files
+from prism.gpu.processes.limits import allow_files, no_process, too_few_files
 from prism.gpu.processes.reporting import Reporting
 from prism.gpu.processes.room import room_socket
 from prism.gpu.processes.stage_files import missing
@@ -44,7 +43,7 @@ from prism.net.messages import (
     Time,
 )
 from prism.net.pulse import beat
-from prism.net.scratch import make_scratch, remove_scratch
+from prism.net.scratch import is_orphaned, make_scratch, remove_orphaned
 from prism.net.transport import ConnectionClosed
 
 
@@ -172,18 +171,18 @@ def main() -> int:
     options = arguments(__doc__.partition("\n")[0])
     if options.directory is not None:
         die_with_parent(signal.SIGTERM)
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a rank reads a file of every other rank
+    allow_files()  # a rank reads a file of every other rank
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     directory = options.directory or make_scratch()
     try:
-        uvloop.run(serve(options, directory))
+        if options.directory is None or not is_orphaned(options.token_file.parent):  # else nobody waits for it any more
+            uvloop.run(serve(options, directory))
     except PrismError as error:
         print(f"worker: {error}", file=sys.stderr)
         return error.exit_code
     finally:
-        for private in (directory, options.token_file.parent):  # the coordinator may not be there to do it
-            remove_scratch(private)
+        for private in (directory, options.token_file.parent):  # others may use what the coordinator has made
+            remove_orphaned(private)
     return 0
 
 

@@ -9,8 +9,8 @@ import zmq
 
 from prism.errors import RunError
 from prism.net.keys import WorkerKeys
-from prism.net.limits import MAX_MESSAGE
-from prism.net.transport import FAREWELL_S, Connection, ConnectionClosed, ConnectionRefused, Inbox, check_size
+from prism.net.limits import MAX_MESSAGE, check_size
+from prism.net.transport import FAREWELL_S, Connection, ConnectionClosed, ConnectionRefused, Inbox
 from prism.net.watch import Watch, events, open_socket, shut_socket
 
 HELLO, WELCOME, REFUSED, BYE = b"hello", b"welcome", b"refused", b"bye"

@@ -111,19 +111,22 @@ class Ferry:
             return Missing(wanted.number, f"{payload} is no chunk of a payload")
         try:
             data = os.pread(self._stage.library.descriptor(payload), payload.nbytes, payload.offset)
-        except (OSError, RunError) as error:
+        except (OSError, RunError, ValueError, OverflowError) as error:  # no such name, no such place in a file
             return Missing(wanted.number, str(error))
         if len(data) < payload.nbytes:
             return Missing(wanted.number, f"{payload.file} ends inside a payload")
         return Chunk(wanted.number, data)
 
     async def _begin(self, addresses: dict[str, str], stage: _Stage) -> None:
+        bringing = [copy.bringing for copy in self._copies.values()]
+        self._copies.clear()
+        for one in bringing:
+            one.cancel()
+        await asyncio.gather(*bringing, return_exceptions=True)  # they write to what is closed now
         if self._stage is not None:
             self._stage.library.close()
+            self._stage.room.close()
         self._stage = stage
-        for copy in self._copies.values():
-            copy.bringing.cancel()
-        self._copies.clear()
         moved = [name for name, address in self._addresses.items() if addresses.get(name) != address]
         self._addresses = addresses
         for name in moved:

@@ -10,8 +10,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from prism.errors import ProtocolError
-from prism.net.limits import MAX_WHOLE
-from prism.net.transport import check_size
+from prism.net.limits import MAX_WHOLE, check_size
 
 _LENGTH = struct.Struct("<I")
 

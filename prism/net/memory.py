@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prism.net.limits import MAX_MESSAGE
+from prism.net.limits import MAX_MESSAGE, check_size
 from prism.net.transport import (
     Connection,
     ConnectionClosed,
@@ -10,7 +10,6 @@ from prism.net.transport import (
     Inbox,
     Listener,
     UnknownPeer,
-    check_size,
     refusal,
 )
 

@@ -13,8 +13,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from prism.errors import ProtocolError
-from prism.net.limits import MAX_PART, MAX_WHOLE
-from prism.net.transport import MessageTooLarge
+from prism.net.limits import MAX_PART, MAX_WHOLE, check_size
 
 _VERSION = struct.Struct(">H")
 _HEADER = struct.Struct(">HQB")  # version, number, 1: more follows
@@ -41,9 +40,9 @@ class Outgoing(Generic[Out]):
 
     def parts(self, message: Out) -> Iterator[bytes]:
         """The message in parts, to be sent in this order; raises MessageTooLarge."""
-        body = memoryview(self._encoder.encode(message))
-        if len(body) > MAX_WHOLE:
-            raise MessageTooLarge(f"a message of {len(body)} bytes exceeds the limit of {MAX_WHOLE}")
+        encoded = self._encoder.encode(message)
+        check_size(encoded, MAX_WHOLE)
+        body = memoryview(encoded)
         for at in range(0, len(body), MAX_PART):
             header = _HEADER.pack(self._version, self._number, at + MAX_PART < len(body))
             self._number += 1

@@ -41,3 +41,15 @@ def remove_scratch(path: Path) -> None:
     """Take it away; a directory of another name is nobody's scratch, and stays."""
     if _NAME.fullmatch(path.name):
         shutil.rmtree(path, ignore_errors=True)
+
+
+def is_orphaned(path: Path) -> bool:
+    """Whether it is a scratch that this process's parent, as it is now, has not made."""
+    owner = _NAME.fullmatch(path.name)
+    return owner is not None and int(owner[1]) != os.getppid()
+
+
+def remove_orphaned(path: Path) -> None:
+    """Take it away, unless who made it is there and will do so itself."""
+    if is_orphaned(path):
+        remove_scratch(path)

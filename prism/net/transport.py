@@ -53,16 +53,6 @@ class UnknownPeer(RunError):
         super().__init__(f"no peer {peer!r} is connected; connected are: {', '.join(connected) or 'none'}")
 
 
-class MessageTooLarge(RunError):
-    """A message exceeds the transport's limit."""
-
-
-def check_size(data: bytes, limit: int) -> None:
-    """Raise MessageTooLarge if `data` has more than `limit` bytes."""
-    if len(data) > limit:
-        raise MessageTooLarge(f"a message of {len(data)} bytes exceeds the limit of {limit}; send it in parts")
-
-
 def refusal(identity: str, connected: Iterable[str]) -> str | None:
     """Why a listener with these peers refuses `identity`, or None if it may have it."""
     if not identity:

@@ -24,7 +24,7 @@ from prism.errors import RunError
 from prism.net.dealer import BYE, HELLO, REFUSED, WELCOME, ZmqConnection, connect
 from prism.net.gate import Gate
 from prism.net.keys import CoordinatorKeys
-from prism.net.limits import MAX_MESSAGE, MAX_UNREAD
+from prism.net.limits import MAX_MESSAGE, MAX_UNREAD, check_size
 from prism.net.log import LogOnce
 from prism.net.transport import (
     FAREWELL_S,
@@ -32,7 +32,6 @@ from prism.net.transport import (
     Inbox,
     Listener,
     UnknownPeer,
-    check_size,
     refusal,
 )
 from prism.net.watch import Watch, events, open_socket, shut_socket

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -14,8 +16,9 @@ from prism.core.graph import OpKind
 from prism.core.record import PostStep
 from prism.gpu.emulation.device import abi
 from prism.gpu.emulation.device.mark_times import MarkTimes
-from prism.gpu.emulation.device.planned import Part, Partner, Planned, exchanged
+from prism.gpu.emulation.device.planned import Part, Partner, Plan, Planned, exchanged
 from prism.gpu.emulation.device.releasing import chain_heads, ring_heads
+from prism.gpu.emulation.virtual import VirtualRanks
 from prism.gpu.pruned import Op, Pace, arcs
 from prism.gpu.pruned.plans import release_times, sends_of_arc
 from prism.net import releases
@@ -129,6 +132,15 @@ def test_a_planned_call_is_told_with_its_payloads_and_partners() -> None:
     assert told.head.path is None
     assert (told.final.path, told.final.offset, told.final.nbytes) == (b"f", 1, 2)
     assert [(one.peer, one.sends, one.payload.path) for one in told.partners[:2]] == [(3, 1, None), (2, 0, b"file")]
+
+
+@pytest.mark.parametrize(("counts", "first"), [((2, 3, 1), 0), ((0, 3, 0), 1), ((0, 0, 4), 2)])
+def test_of_an_uneven_gather_the_first_block_that_is_not_empty_is_shown(counts: tuple[int, ...], first: int) -> None:
+    plan = object.__new__(Plan)
+    plan.virtual = cast(VirtualRanks, SimpleNamespace(member=lambda _: 1, payloads=lambda _: {}))
+    step = PostStep("default", 1, Call(OpKind.ALL_GATHER, dtype="float32", recv=counts), "")
+    found = plan._one_by_one(Planned("g", 0, step, OpKind.ALL_GATHER, "float32", LATENCY, TRANSFER))
+    assert [one.root for one in found if one.count and one.shown] == [first]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from prism.errors import RunError
 from prism.gpu.processes import enlisting
-from prism.gpu.processes.enlisting import NotReached, enlist, host_name, reached_at
+from prism.gpu.processes.enlisting import NotReached, arguments, enlist, host_name, reached_at
 from prism.net.keys import WorkerKeys, make_keys
 from prism.net.zeromq import ZmqListener
 
@@ -26,6 +26,15 @@ def test_a_worker_is_reached_where_its_way_to_the_coordinator_begins() -> None:
     assert reached_at("tcp://127.0.0.1:5711") == "127.0.0.1"
     with pytest.raises(RunError, match="--coordinator: expected tcp://host:port, got tcp://somewhere"):
         reached_at("tcp://somewhere")
+
+
+def test_an_address_that_is_none_is_told_at_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["worker", "--coordinator", "node1:5711", "--token-file", "token"])
+    with pytest.raises(SystemExit):
+        arguments("")
+    assert "--coordinator: expected tcp://host:port, got 'node1:5711'" in capsys.readouterr().err
 
 
 def test_a_host_is_called_as_files_can_be(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.gpu_engine import HARNESS, PLANS
+
 SOURCES = Path(__file__).parents[2] / "ext" / "nccl"
 COMPILER = shutil.which("c++") or shutil.which("g++")
 FLAGS = ["-std=c++20", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-pthread"]
-ENGINE = ("arc_plan", "arithmetic", "bell", "cut", "directory", "fifo", "mapping", "op", "pace", "ports")
-HARNESS = ("harness", "naive_ring", "naive_values")
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler here")
 
@@ -25,7 +25,7 @@ def build(folder: Path, *flags: str) -> Path:
     assert COMPILER is not None
     program = folder / "tests"
     files = [
-        *(SOURCES / f"{name}.cpp" for name in ENGINE),
+        *(SOURCES / f"{name}.cpp" for name in PLANS),
         *(SOURCES / "tests" / f"{name}.cpp" for name in HARNESS),
         *sorted((SOURCES / "cuda" / "tests").glob("*.cpp")),
     ]

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from prism.net import memory, numbered
 from prism.net.channel import VERSION, Channel, Codec, Hub
+from prism.net.limits import MessageTooLarge
 from prism.net.numbered import Malformed, OtherVersion
-from prism.net.transport import ConnectionClosed, MessageTooLarge
+from prism.net.transport import ConnectionClosed
 
 
 class Ask(msgspec.Struct, tag=True, frozen=True):

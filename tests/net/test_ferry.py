@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +53,12 @@ def begin(host: Host, all_hosts: list[Host], stage: int = 1) -> None:
     others = {other.name: other.ferry.address for other in all_hosts if other is not host}
     room = Passing(host.folder, host.folder, f"{host.name}.s{stage}-ferry")
     host.ferry.begin(others, [host.folder], room)
+
+
+def is_open(path: Path) -> bool:
+    """Whether this process has the file open."""
+    links = (Path("/proc/self/fd", number) for number in os.listdir("/proc/self/fd"))
+    return any(os.path.exists(link) and path.samefile(link) for link in links)
 
 
 def content(nbytes: int) -> bytes:
@@ -133,6 +140,18 @@ def test_copies_of_a_stage_go_with_it(hosts: list[Host]) -> None:
     (second,) = here.ferry.bring([ref]).result()
     assert second.file != first.file
     assert here.read(second) == b"x" * 100
+    assert not is_open(here.folder / first.file), "its memory would stay taken"
+    assert is_open(here.folder / second.file)
+
+
+@pytest.mark.parametrize("wanted", [Ref("b.s1-0\0", 0, 1), Ref("b.s1-0-input", 2**63, 1), Ref("b.", 0, 1)])
+def test_who_asks_for_what_cannot_be_is_told_so_and_others_are_served(hosts: list[Host], wanted: Ref) -> None:
+    here, there = hosts
+    ref = there.arena.put([b"x"], 1)
+    with pytest.raises(NotThere, match="b: "):
+        here.ferry.bring([wanted]).result()
+    (copy,) = here.ferry.bring([ref]).result()
+    assert here.read(copy) == b"x"
 
 
 def test_a_ferry_of_another_run_gets_nothing(

@@ -12,12 +12,12 @@ import pytest
 
 from prism.net import memory, zeromq
 from prism.net.keys import make_keys
+from prism.net.limits import MessageTooLarge
 from prism.net.transport import (
     Connection,
     ConnectionClosed,
     ConnectionRefused,
     Listener,
-    MessageTooLarge,
     UnknownPeer,
 )
 

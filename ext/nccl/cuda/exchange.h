@@ -49,6 +49,19 @@ PRUNED_HD inline void await_ends(Team& team, bool lines, const Step& step) {
   }
 }
 
+PRUNED_HD inline LineEnds line_ends(const Step& step) {
+  LineEnds ends;
+  if (step.in != nullptr) {
+    ends.in = step.in->line();
+    ends.in_mark = step.in->mark();
+  }
+  if (step.out != nullptr) {
+    ends.out = step.out->line();
+    ends.out_mark = step.out->mark();
+  }
+  return ends;
+}
+
 /// One slice. All else has been waited for by now. False if the operation was aborted.
 template <class T, class Team>
 PRUNED_HD bool exchange(Team& team, const Rule& rule, bool lines, Step step) {
@@ -60,16 +73,7 @@ PRUNED_HD bool exchange(Team& team, const Rule& rule, bool lines, Step step) {
   }
   Notes notes{.progress = step.progress, .ordered = step.wrote || (step.out != nullptr && !lines)};
   if (lines) {
-    LineEnds ends;
-    if (step.in != nullptr) {
-      ends.in = step.in->line();
-      ends.in_mark = step.in->mark();
-    }
-    if (step.out != nullptr) {
-      ends.out = step.out->line();
-      ends.out_mark = step.out->mark();
-    }
-    merge_lines<T>(team, rule, step.piece, ends);
+    merge_lines<T>(team, rule, step.piece, line_ends(step));
   } else {
     step.piece.first = step.in != nullptr ? step.in->slot() : step.piece.first;
     step.piece.slot = step.out != nullptr ? step.out->slot() : nullptr;

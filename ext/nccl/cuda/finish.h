@@ -30,19 +30,20 @@ PRUNED_HD void await_payload(Team& team, const Payload* payload, const Shown& sh
 template <class Team>
 PRUNED_HD void finish(Team& team, Progress& progress, std::uint32_t all, bool last, const Shown& shown, std::int64_t op,
                       std::int64_t entry, std::uint64_t number) {
-  if (team.add(&progress.finished, std::uint32_t{1}) + 1 != all) {
+  Tally& tally = progress.of(number);
+  if (team.add(&tally.finished, std::uint32_t{1}) + 1 != all) {
     return;
   }
-  progress.finished = 0;
+  tally.finished = 0;
   if (!last) {
     return;
   }
   for (int i = 0; i < 3; ++i) {
-    const auto moved = static_cast<std::int64_t>(team.load(&progress.moved[i]));
+    const auto moved = static_cast<std::int64_t>(team.load(&tally.moved[i]));
     if (shown.moved != nullptr && op >= 0) {
       team.show(shown.moved + op * 3 + i, moved);
     }
-    progress.moved[i] = 0;
+    tally.moved[i] = 0;
   }
   progress.number = number + 1;
   if (shown.ended != nullptr) {

@@ -45,18 +45,28 @@ constexpr int kCountStride = 16;  // words: counts of channels are on lines of t
 struct Shown {
   std::int64_t* posted = nullptr;           // board: by op, of this rank
   std::int64_t* moved = nullptr;            // board: steps, sent, received, by op
-  const std::int64_t* releases = nullptr;   // ../cuda/releases.h
+  const std::int64_t* releases = nullptr;   // as releases.h says
   std::uint64_t* ended = nullptr;           // by entry: 1 once it is over
   std::uint32_t* looked = nullptr;          // by entry: 1 hit, 2 not there yet
-  std::uint32_t* failed = nullptr;          // by entry: not 0, the call is not what was planned
+  std::uint32_t* failed = nullptr;          // not 0: the number, and 1, of an operation that is not what was planned
   const volatile std::uint32_t* aborted = nullptr;
 };
 
+/// What the CTAs of one operation add up.
+struct Tally {
+  std::uint32_t finished;  // CTAs
+  std::uint64_t moved[3];  // steps, bytes sent, bytes received
+};
+
+/// With the arc on another device, a root that only sends is ahead of it by as many operations as a FIFO has slots.
+constexpr std::uint64_t kUnderWay = 2 * kSlotCount;
+
 /// Device memory of a group that counts its operations.
 struct Progress {
-  std::uint64_t number;    // the operation that comes next
-  std::uint32_t finished;  // CTAs of the one that runs
-  std::uint64_t moved[3];  // steps, bytes sent, bytes received
+  std::uint64_t number;  // the operation that comes next
+  Tally tallies[kUnderWay];
+
+  PRUNED_HD Tally& of(std::uint64_t operation) { return tallies[operation % kUnderWay]; }
 };
 
 struct RingJob {

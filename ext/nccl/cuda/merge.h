@@ -126,11 +126,6 @@ PRUNED_HD inline void put(const Piece& piece, int i, const Pack& value) {
   }
 }
 
-#ifndef PRUNED_TWO
-#define PRUNED_TWO 4
-#endif
-constexpr int kTwoInFlight = PRUNED_TWO;
-
 /// `kInFlight` packs of each operand at once, made one by `make`; the rest one by one.
 template <int kInFlight, bool kTwo, class Team, class Make>
 PRUNED_HD inline void merge_packs(const Team& team, const Piece& piece, int packs, Make make) {
@@ -185,7 +180,7 @@ PRUNED_APART PRUNED_HD void merge(const Team& team, const Rule& rule, const Piec
     if (is_plain(rule, piece) && piece.second == nullptr) {
       merge_packs<8, false>(team, piece, packs, [](const Pack& a, const Pack&) { return a; });
     } else if (is_plain(rule, piece) && (rule.reduce == Reduce::kSum || rule.reduce == Reduce::kAvg)) {
-      merge_packs<kTwoInFlight, true>(team, piece, packs, [](const Pack& a, const Pack& b) { return sum<T>(a, b); });
+      merge_packs<4, true>(team, piece, packs, [](const Pack& a, const Pack& b) { return sum<T>(a, b); });
     } else if (piece.second == nullptr) {
       merge_packs<2, false>(team, piece, packs, [&](const Pack& a, const Pack&) {
         return each<T>(a, a, [&](T x, T) { return value_of<T>(rule, x, nullptr); });

@@ -143,12 +143,14 @@ PRUNED_HD void run_message(Team& team, const MessageJob& job, int index, int cha
   team.settle();
   if (team.leads()) {
     const MessageItem& item = job.items[index];
+    const auto number = static_cast<std::uint64_t>(job.number);
     if (channel == 0) {
-      team.add(&job.progress->moved[0], std::uint64_t{item.sends ? 1U : 0U});
-      team.add(&job.progress->moved[item.sends ? 1 : 2], static_cast<std::uint64_t>(item.bytes));
+      Tally& tally = job.progress->of(number);
+      team.add(&tally.moved[0], std::uint64_t{item.sends ? 1U : 0U});
+      team.add(&tally.moved[item.sends ? 1 : 2], static_cast<std::uint64_t>(item.bytes));
     }
     finish(team, *job.progress, static_cast<std::uint32_t>(job.count * job.channels), job.last, job.shown, job.op,
-           job.entry, static_cast<std::uint64_t>(job.number));
+           job.entry, number);
   }
 }
 

@@ -33,7 +33,7 @@ PeerMemory::PeerMemory(const std::string& path, const std::atomic<bool>& given_u
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (access(path.c_str(), R_OK) != 0) {
     if (given_up || std::chrono::steady_clock::now() > deadline) {
-      throw Failure("the sandbox process that makes " + path + " has not come");
+      throw Failure("the sandbox process that makes " + path + " has not come: its log says why");
     }
     std::this_thread::sleep_for(kBetweenTries);
   }

@@ -52,7 +52,7 @@ Shape shape_of(std::int64_t bytes, int wanted);
 Outline outline_of(const Planned& planned, int size);
 std::int64_t block_of(const Planned& planned, int size);
 std::int64_t longest_chunk_bytes(const Planned& planned, int size);
-/// Bytes that the stash of the arc before `rank` takes, and its layout.
+/// The layout of the stash of an arc of so many members, and the bytes that it takes.
 Stash stash_of(const Planned& planned, int size, int members, Mode mode, const Shape& shape);
 std::int64_t stash_bytes(const Stash& stash, const Shape& shape);
 

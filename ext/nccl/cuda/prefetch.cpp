@@ -47,8 +47,11 @@ class File {
   void read(std::byte* to, std::int64_t bytes, std::int64_t offset) const {
     for (std::int64_t done = 0; done < bytes;) {
       const ssize_t count = pread(number_, to + done, static_cast<std::size_t>(bytes - done), offset + done);
-      if (count <= 0) {
+      if (count < 0) {
         fail_on_file("cannot read payload", path_);
+      }
+      if (count == 0) {
+        throw Failure("payload " + path_ + " ends too early: capture again");
       }
       done += count;
     }

@@ -70,6 +70,9 @@ Verdict ProcessGroup::launch(std::span<const Message> messages, cudaStream_t str
   copy_own(messages, taken, stream);
   while (std::ranges::find(taken, false) != taken.end()) {
     const std::string done = describe(messages[std::ranges::find(taken, false) - taken.begin()]);
+    if (replayed_ || is_captured(stream)) {
+      return refuse_captured(done);
+    }
     if (next_ >= static_cast<std::int64_t>(ops_.size()) ||
         !is_exchange(ops_[static_cast<std::size_t>(next_)].planned.kind)) {
       return mismatch(next_, done);
@@ -82,6 +85,17 @@ Verdict ProcessGroup::launch(std::span<const Message> messages, cudaStream_t str
     launch_found(next_++, *all, stream);
   }
   return Verdict::kFine;
+}
+
+/// Which operation messages are the host says, who does not know it where graphs are launched again.
+Verdict ProcessGroup::refuse_captured(const std::string& done) {
+  around_.trouble->report({.kind = Verdict::kMismatch,
+                           .group = name_,
+                           .number = next_,
+                           .text = "the program does " + done +
+                                   " in a CUDA graph, or in a group with collectives in one, which is not emulated "
+                                   "yet: run it without CUDA graphs"});
+  return Verdict::kMismatch;
 }
 
 /// Messages to itself are copies: the n-th send goes to the n-th receive.
@@ -148,6 +162,22 @@ void ProcessGroup::launch_found(std::int64_t number, std::span<const Found> foun
     const int peer = one.message->peer;
     return one.message->sends ? wrapped(peer - rank_, size_) : wrapped(rank_ - peer, size_);
   });
+  MessageJob job = message_job(number);
+  for (std::size_t done = 0; done < ordered.size(); done += static_cast<std::size_t>(job.count)) {
+    job.count = static_cast<int>(std::min<std::size_t>(kMaxMessages, ordered.size() - done));
+    job.channels = 1;
+    for (int i = 0; i < job.count; ++i) {
+      job.items[i] = item(number, ordered[done + static_cast<std::size_t>(i)]);
+      job.channels = std::max(job.channels, job.items[i].channels);
+    }
+    job.first = done == 0;
+    job.last = done + static_cast<std::size_t>(job.count) == ordered.size();
+    launch_messages(job, stream);
+  }
+}
+
+/// What all launches of one operation are told.
+MessageJob ProcessGroup::message_job(std::int64_t number) const {
   const PlannedOp& op = ops_[static_cast<std::size_t>(number)];
   MessageJob job;
   job.number = number;
@@ -160,17 +190,7 @@ void ProcessGroup::launch_found(std::int64_t number, std::span<const Found> foun
   job.progress = reinterpret_cast<Progress*>(progress_.get());
   job.shown = shown();
   job.clock_offset = *around_.clock_offset;
-  for (std::size_t done = 0; done < ordered.size(); done += static_cast<std::size_t>(job.count)) {
-    job.count = static_cast<int>(std::min<std::size_t>(kMaxMessages, ordered.size() - done));
-    job.channels = 1;
-    for (int i = 0; i < job.count; ++i) {
-      job.items[i] = item(number, ordered[done + static_cast<std::size_t>(i)]);
-      job.channels = std::max(job.channels, job.items[i].channels);
-    }
-    job.first = done == 0;
-    job.last = done + static_cast<std::size_t>(job.count) == ordered.size();
-    launch_messages(job, stream);
-  }
+  return job;
 }
 
 }  // namespace pruned::device

@@ -96,8 +96,10 @@ class ProcessGroup {
   };
   std::optional<std::vector<Found>> found(const PlannedOp& op, std::span<const Message> messages,
                                           std::vector<bool>& taken) const;
+  Verdict refuse_captured(const std::string& done);
   void copy_own(std::span<const Message> messages, std::vector<bool>& taken, cudaStream_t stream) const;
   void launch_found(std::int64_t number, std::span<const Found> found, cudaStream_t stream);
+  MessageJob message_job(std::int64_t number) const;
   MessageItem item(std::int64_t number, const Found& found);
   DeviceMemory times_of(const PlannedOp& op) const;
   void spread_times(const PlannedOp& op, std::vector<PartnerTime>& times) const;

@@ -44,7 +44,7 @@ PRUNED_HD double factor_of(const RingJob& job) {
 }
 
 template <class T, class Team>
-PRUNED_HD void run_member(Team& team, const RingJob& job, const Planned& planned, int channel) {
+PRUNED_HD void run_member(Team& team, const RingJob& job, const Planned& planned, int channel, std::uint64_t number) {
   if (channel == 0 && team.leads()) {
     show_post(team, job.shown, planned.op);
   }
@@ -53,7 +53,7 @@ PRUNED_HD void run_member(Team& team, const RingJob& job, const Planned& planned
   team.settle();
   if (team.leads()) {
     for (int i = channel == 0 ? 0 : 1; i < 3; ++i) {
-      team.add(&job.progress->moved[i], part.moved.counts[i]);
+      team.add(&job.progress->of(number).moved[i], part.moved.counts[i]);
     }
   }
 }
@@ -84,7 +84,7 @@ PRUNED_HD void run_ring(Team& team, const RingJob& job, Party party, int channel
   const Planned& planned = job.planned[number];
   switch (party) {
     case kMember:
-      run_member<T>(team, job, planned, channel);
+      run_member<T>(team, job, planned, channel, static_cast<std::uint64_t>(number));
       break;
     case kArcSender:
       run_sender<T>(team, job, planned, channel, static_cast<std::uint64_t>(number));

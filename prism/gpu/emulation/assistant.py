@@ -61,15 +61,21 @@ def assist(birth: Birth) -> NoReturn:
     walk = Walk(schedule, board, answering)
     while not board.origin:
         time.sleep(POLL_S)
-    pause = POLL_S if setup.device == "cpu" else POLL_FOR_DEVICE_S
-    if pause < POLL_S:
-        ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1)  # else the kernel sleeps 50 us longer
+    pause = _pause(setup)
     walk.begin()
     while walk.advance():
         time.sleep(pause)
     while line.recv(1 << 16):  # jobs go on in their threads
         pass
     os._exit(0)
+
+
+def _pause(setup: Setup) -> float:
+    """How long to sleep between two looks at the board, in s; for a device also makes sleeping exact."""
+    if setup.device == "cpu":
+        return POLL_S
+    ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1)  # else the kernel sleeps 50 us longer
+    return POLL_FOR_DEVICE_S
 
 
 def _engage(setup: Setup, rank: int, line: socket.socket) -> tuple[Schedule, Board, Answering]:

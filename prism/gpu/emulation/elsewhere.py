@@ -14,7 +14,9 @@ from pathlib import Path
 import msgspec
 
 from prism.core.calls import Ref
-from prism.core.graph import Int64, OpKind
+from prism.core.graph import Int64
+from prism.core.record import PostStep
+from prism.core.stage.keeping import REDUCTIONS
 from prism.errors import RunError
 from prism.gpu.emulation.gateway import Gateway, Traffic
 from prism.gpu.emulation.links import links
@@ -24,7 +26,6 @@ from prism.net.messages import Emulating, Laid, Setup, Spread
 from prism.net.payloads import CHUNK
 from prism.net.schedule import BOARD, FIFOS, SCHEDULE, Schedule
 
-REDUCTIONS = frozenset({OpKind.ALL_REDUCE, OpKind.REDUCE_SCATTER, OpKind.REDUCE})
 SUMS = {"left": ("rest",), "exact": ("before", "after", "result"), "prefolded": ("before", "after", "result")}
 """What assistants read of a reduction, by contribution."""
 
@@ -89,7 +90,7 @@ class Elsewhere:
         """Bring payloads that processes of this host will read, and name the copies in this host's schedule."""
         assists = self._name in spread.assistants
         contribution = schedule.plain.contribution
-        uses: dict[Ref, list[tuple[object, str]]] = {}
+        uses: dict[Ref, list[tuple[PostStep, str]]] = {}
         for part in schedule.plain.parts:
             recorded = emulation.recorded and spread.sandbox[part.rank] == self._name
             for step in part.steps:

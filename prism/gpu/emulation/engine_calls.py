@@ -57,4 +57,4 @@ def group_name(schedule: Schedule, op: int) -> str:
 def pipe_name(schedule: Schedule, op: int) -> str:
     """The engine's name for the channel of a touching message: one pair, one direction, one tag."""
     ops = schedule.ops
-    return f"group{ops.group[op]}-from{ops.sender[op]}-to{ops.receiver[op]}-tag{ops.tag[op]}"
+    return f"{group_name(schedule, op)}-from{ops.sender[op]}-to{ops.receiver[op]}-tag{ops.tag[op]}"

@@ -12,6 +12,7 @@ import numpy as np
 from prism.core.calls import Call, Ref
 from prism.core.graph import Int64, OpKind
 from prism.core.record import PostStep
+from prism.core.stage.keeping import REDUCTIONS
 from prism.gpu.emulation.clock import now
 from prism.gpu.emulation.engine_calls import PAIRWISE, engine_op, group_name, message_bytes, pipe_name
 from prism.gpu.emulation.executor import Job
@@ -19,8 +20,6 @@ from prism.gpu.emulation.prefetch import Pool
 from prism.gpu.pruned import Arc, Branches, Contribution, Pace, Peers, Pipe
 from prism.gpu.pruned.plans import Branch, branches
 from prism.net.schedule import GroupPart, Schedule
-
-REDUCTIONS = frozenset({OpKind.ALL_REDUCE, OpKind.REDUCE_SCATTER, OpKind.REDUCE})
 
 
 class Need(NamedTuple):
@@ -41,7 +40,7 @@ class VirtualRanks:
         self._fifos = fifos
         self._rank = rank
         steps = {part.rank: dict(zip(part.ops, part.steps, strict=True)) for part in schedule.plain.parts}
-        self._steps: dict[int, Mapping[int, PostStep]] = steps
+        self._steps: Mapping[int, Mapping[int, PostStep]] = steps
         self._arcs_of: dict[str, Arc] = {}  # made when they are first needed, as are the others
         self._peers: dict[str, Peers] = {}
         self._branches: dict[str, Branches] = {}
@@ -228,7 +227,7 @@ class VirtualRanks:
 
     def _place(self, op: int) -> int:
         """The place of the sandbox rank among the sandbox members of the op."""
-        return self._schedule.touching.rank[self._rows(op)].tolist().index(self._rank)
+        return int(self._schedule.touching.rank[self._rows(op)].tolist().index(self._rank))
 
     def _before(self, op: int) -> int:
         """The place of the sandbox member that comes before it in the ring."""

@@ -1,8 +1,7 @@
 """The communicator of one group on one rank: each method says which bytes go in, which tensors come out, and posts.
 
-The methods' names and argument shapes are torch.distributed's. What they have in common is one sentence: inputs are
-copied back to back into a payload, and the result's bytes fill the outputs back to back. Two faces show a communicator
-to torch: prism.gpu.group.native_group (C++) and prism.gpu.group.python_group.
+The methods' names and argument shapes are torch.distributed's; what they have in common is in prism.gpu.group.posting.
+Two faces show a communicator to torch: prism.gpu.group.native_group (C++) and prism.gpu.group.python_group.
 """
 
 from __future__ import annotations
@@ -13,16 +12,11 @@ from typing import Any
 
 import torch
 
-from prism.core.calls import Call, Ref
-from prism.core.events import Noticed
 from prism.core.graph import OpKind
-from prism.core.semantics import rules
-from prism.core.stage.op import SELF_CONTAINED
 from prism.gpu.group.arguments import (
     Tensors,
     chunks,
     count_of,
-    dtype_of,
     is_awaited,
     listed,
     premultiplied,
@@ -30,10 +24,7 @@ from prism.gpu.group.arguments import (
     reduction,
     splits,
 )
-from prism.gpu.group.synthesis import synthesise
-from prism.gpu.group.tensors import nbytes
-from prism.gpu.group.work import Batch, Operation, Wrap
-from prism.gpu.rank.link import Link
+from prism.gpu.group.posting import Posting
 
 
 def _posts(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -51,26 +42,8 @@ def _posts(method: Callable[..., Any]) -> Callable[..., Any]:
     return arrive
 
 
-class Communicator:
-    """One group; `ranks` are the members' global ranks, `wrap` makes the work objects that callers get."""
-
-    def __init__(self, link: Link, name: str, ranks: Sequence[int], rank: int, backend: str, wrap: Wrap) -> None:
-        self.name = name
-        self.ranks = tuple(ranks)
-        self.rank = rank
-        self.backend = backend
-        self.coalesces = rules(backend).one_work  # whether torch posts a batch of messages as one
-        self.posted = 0
-        self._link = link
-        self._wrap = wrap
-        self._batch: Batch | None = None
-        self._posters: dict[int, None] = {}  # threads that have posted
-        link.join(name, self.ranks, backend)
-
-    def split(self, name: str, ranks: Sequence[int]) -> Communicator:
-        """A communicator of some of the members, given by their ranks in this group."""
-        members = [self.ranks[r] for r in ranks]
-        return type(self)(self._link, name, members, ranks.index(self.rank), self.backend, self._wrap)
+class Communicator(Posting):
+    """What torch calls of a group."""
 
     # -- collectives -------------------------------------------------------------------------------------------------
 
@@ -188,90 +161,12 @@ class Communicator:
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Any:
         return self.recv(tensors, -1, tag)
 
-    # -- batches -----------------------------------------------------------------------------------------------------
-
-    def start_coalescing(self) -> None:
-        """What is posted from here on is one batch; one that an exception has left open is given up."""
-        self._batch = Batch(self._link, self._link.next_batch())
-
-    def end_coalescing(self) -> Any:
-        """The work object for all that was posted since."""
-        batch, self._batch = self._batch, None
-        assert batch is not None, "torch ends only batches that it has begun"
-        work = self._wrap(batch)
-        batch.one_done()
-        return work
-
-    # -- the one way in ----------------------------------------------------------------------------------------------
-
-    def _post(
-        self,
-        kind: OpKind,
-        inputs: Tensors,
-        outputs: Tensors,
-        *,
-        like: Tensors = (),
-        count: int | None = None,
-        send: Sequence[int] = (),
-        recv: Sequence[int] = (),
-        **fields: Any,
-    ) -> Any:
-        compute = self._link.arrived()
-        tensors = like or inputs or outputs
-        call = Call(
-            kind=kind,
-            dtype=dtype_of(tensors) if tensors else "none",
-            count=count_of(inputs) if count is None else count,
-            send=tuple(send),
-            recv=tuple(recv),
-            shape=tuple(tensors[0].shape) if len(tensors) == 1 else (),
-            **fields,
-        )
-        return self._posted(call, inputs, outputs, compute)
-
-    def _posted(self, call: Call, inputs: Tensors, outputs: Tensors, compute: int) -> Any:
-        """Post a call, `compute` ns after the program was resumed; returns its work object."""
-        payload, operation = self._carry(call, inputs, outputs)
-        if self._link.synthesises:
-            operation.stand_in = self._stand_in(call, inputs, outputs)
-        work = self._wrap(operation)
-        if self._batch is not None:
-            self._batch.add(operation)
-        self._watch_threads()
-        batch = self._batch.number if self._batch is not None else 0
-        operation.handle = self._link.post(self.name, call, payload, operation, compute, batch)
-        operation.begin()
-        self.posted += 1
-        self._link.resume()
-        return work
-
-    def _carry(self, call: Call, inputs: Tensors, outputs: Tensors) -> tuple[Ref | None, Operation]:
-        """Put an operation's input where others read it, and make what its result will fill."""
-        payload = self._link.save(inputs, self._lasts(call, inputs)) if inputs else None
-        return payload, Operation(self._link, outputs, call.peer, call.recv)
-
-    def _stand_in(self, call: Call, inputs: Tensors, outputs: Tensors) -> Callable[[], None]:
-        """What makes up a result."""
-        return functools.partial(synthesise, call, self.rank, inputs, outputs)
-
-    def _lasts(self, call: Call, inputs: Tensors) -> bool:
-        """Whether an input is a result too, which the record keeps."""
-        return call.kind in SELF_CONTAINED and self._link.kept.keeps(call.dtype, nbytes(inputs))
+    # -- arguments ---------------------------------------------------------------------------------------------------
 
     def _scaled(self, tensors: Tensors, opts: Any) -> Tensors:
         """The inputs of a reduction: the tensors, or what PREMUL_SUM's factor, each rank's own, makes of them."""
         factor = premultiplier(opts)
         return tensors if factor is None else premultiplied(tensors, factor)
-
-    def _watch_threads(self) -> None:
-        """Warn once where a second thread of the program posts on a group whose operations must come in one order."""
-        thread = self._link.thread()
-        if self._link.completing or thread in self._posters:
-            return
-        self._posters[thread] = None
-        if len(self._posters) == 2 and rules(self.backend).ordered:
-            told = f"two threads post on group {self.name}: their order may differ from rank to rank"
-            self._link.tell(Noticed(rank=self._link.rank, kind="unsafe_order", summary=told))
 
     def _even(self, count: int) -> list[int]:
         return [count // len(self.ranks)] * len(self.ranks)

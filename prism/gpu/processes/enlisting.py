@@ -22,6 +22,7 @@ from prism.net.transport import Connection
 from prism.net.zeromq import connect
 
 _UNNAMEABLE = re.compile(r"[^A-Za-z0-9_-]")  # names of files begin with a worker's, up to a dot
+_ADDRESS = re.compile(r"tcp://.+:[0-9]+")
 
 AGAIN_S = 1.0
 """How long a worker waits before it looks for the token again."""
@@ -46,6 +47,8 @@ def arguments(description: str) -> argparse.Namespace:
     options = parser.parse_args()
     if options.name and _UNNAMEABLE.search(options.name):
         parser.error(f"--name: expected letters, digits, '_' and '-', got {options.name!r}")
+    if not _ADDRESS.fullmatch(options.coordinator):  # else it would be tried again until patience ends
+        parser.error(f"--coordinator: expected tcp://host:port, got {options.coordinator!r}")
     return options
 
 

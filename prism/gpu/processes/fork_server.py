@@ -65,9 +65,10 @@ class ForkServer:
         """What it says, until it ends."""
         reader, self._writer = await asyncio.open_unix_connection(sock=self._line)
         frames: Unpacker[FromZygote] = Unpacker(FromZygote)
-        while data := await reader.read(1 << 16):
-            for message in frames.feed(data):
-                yield message
+        with contextlib.suppress(ConnectionError):  # it was killed before it had read all that it was told
+            while data := await reader.read(1 << 16):
+                for message in frames.feed(data):
+                    yield message
 
     def fork(self, birth: Birth) -> None:
         """Ask for a rank."""

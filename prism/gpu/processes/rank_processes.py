@@ -130,10 +130,12 @@ class RankProcesses:
 
     def introduce(self, introduction: Introduction, line: RankLine) -> None:
         """A process has connected."""
-        if introduction.rank in self._due:  # else it was killed before its connection was taken
-            self.lines[introduction.rank] = line
-            self._pids[introduction.rank] = introduction.pid
-            self._owner.connected(introduction)
+        if introduction.rank not in self._due:  # it was killed before its connection was taken, or is to end now
+            line.close()
+            return
+        self.lines[introduction.rank] = line
+        self._pids[introduction.rank] = introduction.pid
+        self._owner.connected(introduction)
 
     def report(self, event: AnyEvent) -> None:
         """A rank says something."""
@@ -184,7 +186,7 @@ class RankProcesses:
         while proc.is_running(pid):  # noqa: ASYNC110 no event tells
             await asyncio.sleep(POLL_S)
         await self._drain(rank)
-        if rank in self._pids:
+        if self._pids.get(rank) == pid:  # it may have gone, and another stage's have come
             self._owner.report(Suspended(rank=rank))
 
     async def _drain(self, rank: int) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from prism.errors import RunError
 from prism.exhaustion import room_in
 from prism.net.messages import Printed, Setup
 from prism.net.payloads import CHUNK
@@ -34,16 +35,14 @@ class StageFiles:
         self._begun = 0.0
 
     def lay_out(self, setup: Setup) -> Setup:
-        """Make room for a stage: the inputs of the one before are spent. Raises Exhausted."""
+        """Make room for a stage: the inputs of the one before are spent. Raises RunError."""
         inputs, payloads, self._logs = self._directory / "inputs", Path(setup.payloads), Path(setup.logs)
         self._begun = time.time()
         self._apart = bool(setup.marker) and not (self._logs / setup.marker).exists()
         shutil.rmtree(inputs, ignore_errors=True)
         with room_in(self._directory):
             inputs.mkdir(mode=0o700)
-        with room_in(payloads):
-            for folder in (payloads, self._logs):
-                folder.mkdir(parents=True, exist_ok=True)
+        _make(payloads, self._logs)
         if setup.marker:
             with contextlib.suppress(OSError):  # paths of the program may be relative to it
                 os.chdir(setup.folder)
@@ -59,6 +58,17 @@ class StageFiles:
                 size = min(os.fstat(file.fileno()).st_size, MOST)
                 for at in range(0, max(size, 1), CHUNK):  # a rank that prints nothing has a log, too
                     yield Printed(file=path.name, at=at, data=file.read(CHUNK))
+
+
+def _make(*folders: Path) -> None:
+    try:
+        with room_in(folders[0]):
+            for folder in folders:
+                folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        told = f"{error.filename or folders[0]} cannot be made on {socket.gethostname()}: {error.strerror}"
+        fix = "the output folder has one path on all hosts, name one that can be made (--out)"
+        raise RunError(f"{told}; {fix}") from error
 
 
 def missing(setup: Setup) -> str:

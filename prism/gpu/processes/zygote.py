@@ -44,6 +44,9 @@ class Zygote:
         self._wake_write.setblocking(False)
         signal.set_wakeup_fd(self._wake_write.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._selector = selectors.DefaultSelector()
+        for heard in (line, self._wake_read):
+            self._selector.register(heard, selectors.EVENT_READ)
 
     def serve(self) -> None:
         """Work until the worker closes the line."""
@@ -56,20 +59,17 @@ class Zygote:
 
     def _serve(self) -> None:
         births: Unpacker[Birth] = Unpacker(Birth)
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._line, selectors.EVENT_READ)
-            selector.register(self._wake_read, selectors.EVENT_READ)
-            while True:
-                for key, _ in selector.select():
-                    if key.fileobj is self._wake_read:
-                        self._wake_read.recv(4096)
-                        self._reap()
-                        continue
-                    data = self._line.recv(1 << 16)
-                    if not data:
-                        return
-                    for birth in births.feed(data):
-                        self._fork(birth)
+        while True:
+            for key, _ in self._selector.select():
+                if key.fileobj is self._wake_read:
+                    self._wake_read.recv(4096)
+                    self._reap()
+                    continue
+                data = self._line.recv(1 << 16)
+                if not data:
+                    return
+                for birth in births.feed(data):
+                    self._fork(birth)
 
     def _fork(self, birth: Birth) -> None:
         if birth.setup.world_size >= MANY and not self._collapsed:
@@ -102,7 +102,7 @@ class Zygote:
             os.nice(NICENESS)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        for held in (self._line, self._wake_read, self._wake_write):
+        for held in (self._selector, self._line, self._wake_read, self._wake_write):
             held.close()
 
     def _reap(self) -> None:

@@ -46,15 +46,7 @@ def live(birth: Birth) -> NoReturn:
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     random.seed(birth.rank)  # as different from rank to rank as fresh processes are, and the same in every run
     meter = _meter(birth, link)
-    if setup.present_as:
-        from prism.gpu.presented import present  # not in every rank: it loads what torch loads lazily
-
-        present(setup.present_as, setup.memory)
-    device = "cuda" if setup.present_as else setup.device
-    substitute(link, setup.world_size, setup.semantics, device, presented=bool(setup.present_as))
-    if setup.folded:
-        make_groups_alone(link, names=birth.rank == setup.names_groups)
-    link.compares = birth.rank in setup.compared
+    _take_the_place(birth, link)
     if setup.stage == "capture" and setup.device == "cpu":
         link.laps = Laps(birth.rank, Path(setup.logs), meter)
     life = _Life(birth, link, meter, Breakdown(link, meter))
@@ -69,6 +61,20 @@ def live(birth: Birth) -> NoReturn:
     except BaseException as error:
         life.fail(error)
     life.end(code)
+
+
+def _take_the_place(birth: Birth, link: Link) -> None:
+    """Let torch take the link for its backend, and what is there for the devices that the program wants."""
+    setup = birth.setup
+    if setup.present_as:
+        from prism.gpu.presented import present  # not in every rank: it loads what torch loads lazily
+
+        present(setup.present_as, setup.memory)
+    device = "cuda" if setup.present_as else setup.device
+    substitute(link, setup.world_size, setup.semantics, device, presented=bool(setup.present_as))
+    if setup.folded:
+        make_groups_alone(link, names=birth.rank == setup.names_groups)
+    link.compares = birth.rank in setup.compared
 
 
 def _link(birth: Birth, line: socket.socket) -> Link:

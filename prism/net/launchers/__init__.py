@@ -56,5 +56,8 @@ class Launcher(Protocol):
     def told(self, address: str) -> str:
         """What the user has to know or do while the workers come; "" for nothing."""
 
+    def late(self, address: str) -> str:
+        """What to do where they have not come in time."""
+
     async def end(self) -> None:
         """The run is over: take away what was made for it."""

@@ -19,6 +19,7 @@ class ExternalLauncher:
         self.wait_s = wait_s
         self._listen = listen
         self._token = token
+        self._written = False
 
     async def open(self) -> str:
         """Where the scenario says."""
@@ -27,15 +28,21 @@ class ExternalLauncher:
     async def start(self, meeting: Meeting) -> Sequence[Started]:
         """Write the token; nobody is started here."""
         meeting.keys.save(self._token.parent, self._token.name)
+        self._written = True
         return ()
 
     def told(self, address: str) -> str:
         """How workers are started."""
         return f"start each with `{command(address, self._token)}`"
 
+    def late(self, address: str) -> str:
+        """How workers are started, and for how long they are waited for."""
+        return f"{self.told(address)}, or wait longer (launcher.wait)"
+
     async def end(self) -> None:
-        """A token opens nothing once its run is over."""
-        self._token.unlink(missing_ok=True)
+        """A token opens nothing once its run is over; one that was not written here is another run's."""
+        if self._written:
+            self._token.unlink(missing_ok=True)
 
 
 def command(address: str, token: Path) -> str:

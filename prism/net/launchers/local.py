@@ -57,21 +57,33 @@ class LocalLauncher:
         """Start them; a Ctrl-C on the terminal does not reach them."""
         path = str(meeting.keys.save(meeting.scratch))
         started: list[Started] = []
-        for number in range(self.workers):
-            name = f"worker-{number}"
-            directory = meeting.scratch / name if self.workers > 1 else meeting.scratch
-            directory.mkdir(mode=0o700, exist_ok=True)
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-P", "-m", "prism.gpu.worker", "--coordinator", meeting.address, "--keys", path,
-                "--name", name, "--directory", str(directory), *(["--alone"] if self.workers == 1 else []),
-                stdin=asyncio.subprocess.DEVNULL, start_new_session=True,
-            )  # fmt: skip
-            started.append(LocalWorker(name, process))
+        try:
+            for number in range(self.workers):
+                worker = await self._start(f"worker-{number}", path, meeting)
+                started.append(worker)
+        except BaseException:
+            for one in started:  # nobody else knows of them
+                one.kill()
+            raise
         return started
 
     def told(self, address: str) -> str:
         """Nothing: they come by themselves."""
         return ""
 
+    def late(self, address: str) -> str:
+        """Nothing but the machine keeps them."""
+        return "the machine may be too busy, and their output above may say more"
+
     async def end(self) -> None:
         """Nothing is left: the keys lie in the run's private directory."""
+
+    async def _start(self, name: str, keys: str, meeting: Meeting) -> LocalWorker:
+        directory = meeting.scratch / name if self.workers > 1 else meeting.scratch
+        directory.mkdir(mode=0o700, exist_ok=True)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-P", "-m", "prism.gpu.worker", "--coordinator", meeting.address, "--keys", keys,
+            "--name", name, "--directory", str(directory), *(["--alone"] if self.workers == 1 else []),
+            stdin=asyncio.subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+        return LocalWorker(name, process)

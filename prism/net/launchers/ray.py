@@ -18,7 +18,7 @@ from typing import Any
 from prism.errors import RunError
 from prism.net.keys import WorkerKeys
 from prism.net.launchers import Meeting, Started
-from prism.net.scratch import make_scratch
+from prism.net.scratch import make_scratch, remove_scratch
 
 
 class Node:
@@ -27,15 +27,14 @@ class Node:
     def run(self, name: str, address: str, keys: WorkerKeys) -> int:
         """Start the worker, and return its exit code when it has ended."""
         directory = make_scratch()
-        path = keys.save(directory)
-        return subprocess.run(
-            [
-                sys.executable, "-P", "-m", "prism.gpu.worker", "--coordinator", address, "--keys", str(path),
-                "--name", name, "--directory", str(directory),
-            ],
-            stdin=subprocess.DEVNULL,
-            check=False,
-        ).returncode  # fmt: skip
+        try:
+            command = [
+                sys.executable, "-P", "-m", "prism.gpu.worker", "--coordinator", address,
+                "--keys", str(keys.save(directory)), "--name", name, "--directory", str(directory),
+            ]  # fmt: skip
+            return subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode
+        finally:
+            remove_scratch(directory)
 
 
 @dataclass
@@ -107,6 +106,10 @@ class RayLauncher:
     def told(self, address: str) -> str:
         """Nothing: they come by themselves."""
         return ""
+
+    def late(self, address: str) -> str:
+        """The cluster keeps them."""
+        return "the logs of the actors may say why, or wait longer (launcher.wait)"
 
     async def end(self) -> None:
         """Give the room back."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from prism.core.graph import DTYPES, REDUCES
-from prism.gpu.emulation.device.built import library_path as library_path
+from prism.gpu.emulation.device.built import library_path
 from prism.gpu.emulation.device.planned import Part, Planned
 
 FINE, MISMATCH, ABORTED, LOST, FAILED = range(5)
@@ -86,7 +86,6 @@ _FUNCTIONS: dict[str, list[Any]] = {
     "start": [],
     "state": [POINTER(Report)],
     "measure": [POINTER(Figures)],
-    "abort": [],
 }
 
 
@@ -130,10 +129,6 @@ class Device:
         figures = Figures()
         self._call("measure", figures)
         return figures
-
-    def abort(self) -> None:
-        """End all kernels that wait."""
-        self._call("abort")
 
     def _call(self, name: str, *arguments: Any) -> None:
         if getattr(self._c, f"prism_device_{name}")(*arguments):

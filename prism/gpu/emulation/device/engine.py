@@ -26,7 +26,7 @@ UNPLANNED = "other"
 
 @dataclass(frozen=True)
 class Group:
-    """A group as the engine knows it; `members`: how many it has; `virtual`: whether some of them are virtual."""
+    """A group as the engine knows it; `rank`: this process's in it."""
 
     name: str
     rank: int

@@ -128,7 +128,8 @@ class Plan:
         for root, count in enumerate(counts):
             one = replace(
                 whole, kind=OpKind.BROADCAST if gathers else OpKind.REDUCE, count=count, root=root, reduce=call.reduce,
-                latency=whole.latency // len(counts), transfer=whole.transfer // len(counts), shown=root == 0,
+                latency=whole.latency // len(counts), transfer=whole.transfer // len(counts),
+                shown=not any(counts[:root]),  # the first one that NCCL is called for
             )  # fmt: skip
             size = count * ITEMSIZE[call.dtype]
             for need, ref in parts.items():

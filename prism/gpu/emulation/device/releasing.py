@@ -33,6 +33,7 @@ class OnDevice:
         self._sends: dict[tuple[object, ...], int] = {}
         self._due: deque[tuple[int, Int64]] = deque()  # entries for which there was no room yet
         self._releases = Releases(releases, max((self._most_heads(one) for one in plan.calls), default=0))
+        self._check_room()
 
     @classmethod
     def of(cls, schedule: Schedule, rank: int, directory: Path, payloads: Path, board: Board) -> OnDevice:
@@ -55,9 +56,14 @@ class OnDevice:
                 self._due.append((entry, heads))
         return bool(self._due)
 
-    def abort(self) -> None:
-        """End what waits on the device."""
-        self._releases.abort()
+    def _check_room(self) -> None:
+        """Raise for an operation of more calls than there are entries: the device would wait for ever."""
+        most = max(map(len, self._plan.entries.values()), default=0)
+        if most > self._releases.window:
+            raise NotImplementedError(
+                f"a collective of {most} unequal blocks, where at most {self._releases.window} are emulated on a GPU; "
+                "give its members equal blocks, or emulate it on a CPU"
+            )
 
     def _has_room(self, entry: int) -> bool:
         """Whether the operation that had the entry's place has ended."""
