@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import threading
 from collections.abc import Iterator
@@ -130,3 +131,25 @@ def test_who_knows_the_token_is_answered_and_a_stranger_is_not(gateway: Gateway)
         stranger.sendall(b"?")
         with pytest.raises((ConnectionResetError, AssertionError)):
             assert stranger.recv(1)
+
+
+def test_a_door_that_could_not_be_opened_once_is_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = socket.create_server(("127.0.0.1", 0))
+    answers: list[Any] = [OSError(errno.EMFILE, "too many open files"), server.accept]
+
+    def accept() -> Any:
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(answer, OSError):
+            raise answer
+        return answer()
+
+    hesitant = SimpleNamespace(accept=accept, fileno=server.fileno, getsockname=server.getsockname, close=server.close)
+    monkeypatch.setattr(socket, "create_server", lambda *_, **__: hesitant)
+    opened = Gateway("127.0.0.1", lambda reason: None)
+    cells = Board(tmp_path / "board", 1, 1, create=True).cells
+    opened.begin(Traffic(b"token", tmp_path, [], [], [], cells, np.zeros(0, np.int64), awaited=False))
+    host, _, port = opened.address.rpartition(":")
+    with dial((host, int(port)), b"token", ECHO) as known:
+        known.sendall(b"?")
+        assert known.recv(1) == b"?"
+    opened.close()

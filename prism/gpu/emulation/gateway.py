@@ -24,6 +24,8 @@ BEGIN_S = 60.0
 """How long another host may be ahead of this one in the beginning of an emulation."""
 GRACE_S = 10.0
 """How long those who know why something broke have to say so."""
+AGAIN_S = 0.1
+"""Until who could not be let in for want of something is let in again."""
 MOST_STRANGERS = 64
 """Connections that have not shown the token."""
 
@@ -99,13 +101,18 @@ class Gateway:
         threading.Thread(target=run, name="prism-bridge", daemon=True).start()
 
     def _accept(self) -> None:
-        with contextlib.suppress(OSError):  # closed
-            while True:
+        while True:
+            try:
                 connection, _ = self._server.accept()
-                if not self._strangers.acquire(blocking=False):
-                    connection.close()
-                    continue
-                threading.Thread(target=self._meet, args=(connection,), name="prism-met", daemon=True).start()
+            except OSError:
+                if self._server.fileno() < 0:  # closed
+                    return
+                time.sleep(AGAIN_S)  # no descriptor is free, for one; who dials waits
+                continue
+            if not self._strangers.acquire(blocking=False):
+                connection.close()
+                continue
+            threading.Thread(target=self._meet, args=(connection,), name="prism-met", daemon=True).start()
 
     def _meet(self, connection: socket.socket) -> None:
         try:
