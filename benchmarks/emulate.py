@@ -1,7 +1,7 @@
 """Hybrid emulation: how far it is from real runs and from replay, and what virtual ranks cost.
 
     python -m benchmarks.emulate accuracy [--worlds 8,16] [--sandboxes 1,2] [--runs 3] [JOB...]
-    python -m benchmarks.emulate scale [--ranks 64,256,1024] [--mesh]
+    python -m benchmarks.emulate scale [--ranks 64,256,1024] [--mesh] [--workers 1]
     python -m benchmarks.emulate prefetch
     python -m benchmarks.emulate paced [--world 4] [--runs 3] [JOB...]
 
@@ -9,7 +9,8 @@ accuracy: jobs whose compute is a timed sleep, for real (torch.distributed over 
 median iteration of each, with the costs that single operations have on this machine. scale: a pipeline of 4 stages
 times data parallel is captured with 2 replicas, its graph expanded, and 2 ranks emulated in the larger world, which is
 made of as many processes whatever its size; `init` is how long rank 0 takes until it has made its groups (with --mesh
-those of a device mesh, one for each replica, too), `assistant` the part of a core that an assistant uses. prefetch: the
+those of a device mesh, one for each replica, too), `assistant` the part of a core that an assistant uses. With several
+workers, each a host of its own, assistants are on others than the sandbox ranks, and contribute zeros. prefetch: the
 payloads of a job read ahead into pools of different sizes. paced: what is predicted from a calibration that is answered
 at once, and from one beside the engine's communication.
 """
@@ -36,9 +37,8 @@ from benchmarks.shares import Shares
 from prism.coordinator import Coordinator
 from prism.core.graph import Graph
 from prism.core.what_if.expansion import expand
-from prism.crew import Crew
 from prism.result import EmulationResult
-from prism.scenario import Calibrate, Emulate, Network, Output, Scenario, World
+from prism.scenario import Calibrate, Emulate, Launcher, Network, Output, Scenario, World
 from tests.running import scenario
 
 STAGES = ("capture", "calibrate", "replay", "emulate")
@@ -104,10 +104,10 @@ def scale(options: argparse.Namespace) -> None:
     """Print what emulating two ranks of larger and larger worlds takes."""
     heads = f"{'ranks':>6} {'nodes':>10} {'groups':>6} {'ops':>6} {'stage':>8} {'memory':>9}"
     print(f"{heads} {'replay':>10} {'emulated':>11} {'error':>8} {'init':>7} {'CPU':>7} {'assistant':>9}")
-    asyncio.run(_scale(options.ranks, ("mesh",) if options.mesh else ()))
+    asyncio.run(_scale(options.ranks, ("mesh",) if options.mesh else (), options.workers))
 
 
-async def _scale(worlds: Sequence[int], more: tuple[str, ...]) -> None:
+async def _scale(worlds: Sequence[int], more: tuple[str, ...], workers: int) -> None:
     script = PROGRAMS / "meshed.py"
     given = scenario(
         script, (str(PIPELINE), "6", *more), 2 * PIPELINE, network=Network(model="none"), output=Output(formats=())
@@ -115,16 +115,18 @@ async def _scale(worlds: Sequence[int], more: tuple[str, ...]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         async with Coordinator(given, Path(folder) / "small") as run:
             small = await run.calibrate(await run.capture())
+        spread = msgspec.structs.replace(given, launcher=Launcher(workers=workers))
         for world in worlds:
-            await _emulate_large(given, small, world, Path(folder) / str(world))
+            await _emulate_large(spread, small, world, Path(folder) / str(world))
 
 
 async def _emulate_large(given: Scenario, small: Graph, world: int, out: Path) -> None:
     """Emulate the first rank of the first two stages in a world of so many ranks, and print a row."""
     graph = expand(small, {"stage": PIPELINE, "replica": 2}, "replica", world // PIPELINE)
-    emulate = Emulate(sandbox=(0, world // PIPELINE), contribution="replicas")
+    contribution = "replicas" if given.launcher.workers == 1 else "zeros"
+    emulate = Emulate(sandbox=(0, world // PIPELINE), contribution=contribution)
     large = msgspec.structs.replace(given, world=World(size=world), emulate=emulate, stages=("emulate",))
-    async with Crew() as crew, Coordinator(large, out, crew=crew) as run:
+    async with Coordinator(large, out) as run:
         start = time.monotonic()
         with Shares([out / "ranks" / f"assistant-{number}.log" for number in (0, 1)]) as assistants:
             emulation = (await run.emulate(graph)).emulation
@@ -226,6 +228,7 @@ def main() -> None:
     two = tables.add_parser("scale")
     two.add_argument("--ranks", type=_numbers, default=[64, 256, 1024])
     two.add_argument("--mesh", action="store_true")
+    two.add_argument("--workers", type=int, default=1)
     two.set_defaults(show=scale)
     tables.add_parser("prefetch").set_defaults(show=prefetch)
     four = tables.add_parser("paced")
