@@ -15,8 +15,11 @@ run: $(INSTALLED)
 	rm -rf runs/quickstart
 	$(BIN)/python -m prism.coordinator scenarios/quickstart.yaml --out runs/quickstart
 
+# How many processes tests/test_kills.py strikes.
+KILLS ?= 23
+
 test: lint docs
-	$(BIN)/pytest -m "not slow or gpu"
+	$(BIN)/pytest -m "not slow or gpu" --kills $(KILLS)
 
 # The tests that need a GPU, and say so where there is none.
 test-gpu: $(INSTALLED)
