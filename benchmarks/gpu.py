@@ -29,7 +29,7 @@ from benchmarks.gpu_runs import JOBS, Run, Runs, result, scenario
 
 TABLE = Path(__file__).parent / "h200-nvlink.csv"
 REAL_MS = {"ddp": (47.9, 49.4), "tp": (33.6, 33.8)}
-"""Medians of real runs on two H200s joined by NVLink; TABLE has the times of their links."""
+"""Medians of earlier real runs on two H200s joined by NVLink; TABLE has the times of their links."""
 CAPS = {"pp": 2200 << 20}
 """Bytes at which some ranks of a job run out of memory and others would not."""
 
@@ -84,9 +84,11 @@ class Bench:
             failed = self._runs.prism(out, "capture,calibrate,replay")
             found, (low, high) = result(out), REAL_MS[job]
             ms = (found.get("iteration_ns_median") or 0) / 1e6
-            print(f"{job}: predicted {ms:.2f} ms, real {low} to {high} ms {failed}", flush=True)
+            print(f"{job}: predicted {ms:.2f} ms, {low} to {high} ms in earlier real runs {failed}", flush=True)
             clocks = (found.get("calibration") or {}).get("clocks")
-            rows.append({"job": job, "predicted_ms": ms, "real_ms": [low, high], "clocks": clocks, "failed": failed})
+            rows.append(
+                {"job": job, "predicted_ms": ms, "earlier_real_ms": [low, high], "clocks": clocks, "failed": failed}
+            )
         self._told("iteration", rows)
 
     def segments(self) -> None:

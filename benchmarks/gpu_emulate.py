@@ -137,7 +137,7 @@ async def _iteration(options: argparse.Namespace, out: Path) -> list[dict[str, A
             counts = msgspec.structs.astuple(emulation.prefetch)
             each = [round(ns / 1e6, 2) for ns in emulation.ranks[0].iteration_ns]
             row = {"how": how, "ahead": ahead, "ms": middle(emulation), "each": each, "replay_ms": replayed}
-            rows.append(row | {"prefetch": counts, "real": REAL_MS["ddp"]})
+            rows.append(row | {"prefetch": counts, "earlier_real_ms": REAL_MS["ddp"]})
             show(rows[-1])
     return rows
 

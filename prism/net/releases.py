@@ -1,9 +1,9 @@
 """When virtual members post, as an assistant tells a device: numbers in memory that both map, as the board's.
 
-int64 words, zeros at first. A header: MAGIC, the window W, the most heads of an entry, and not 0 once all is aborted.
-Then W entries; the one of planned operation n is the (n mod W)-th: n + 1 once all else is written, how many heads, and
-the heads in ns of CLOCK_MONOTONIC. It is written over when operation n has ended. ext/nccl/cuda/releases.h tells the
-engine the same, and what heads mean.
+int64 words, zeros at first. A header: MAGIC, the window W, and the most heads of an entry. Then W entries; the one of
+planned operation n is the (n mod W)-th: n + 1 once all else is written, how many heads, and the heads in ns of
+CLOCK_MONOTONIC. It is written over when operation n has ended. ext/nccl/cuda/releases.h tells the engine the same, and
+what heads mean.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Releases:
         words = entry_words(most_heads)
         self.window = window_for(words)
         self._cells = make_cells(path, HEADER + self.window * words)
-        self._cells[:4] = MAGIC, self.window, most_heads, 0
+        self._cells[:3] = MAGIC, self.window, most_heads
         self._entries = self._cells[HEADER:].reshape(self.window, words)
 
     def tell(self, number: int, heads: Int64) -> None:
@@ -42,10 +42,6 @@ class Releases:
         entry[1] = len(heads)
         entry[2 : 2 + len(heads)] = heads
         entry[0] = number + 1  # last: who sees it sees all the rest
-
-    def abort(self) -> None:
-        """End what waits on the device."""
-        self._cells[3] = 1
 
 
 def entry_words(most_heads: int) -> int:

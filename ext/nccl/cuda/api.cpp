@@ -44,8 +44,6 @@ std::int32_t kind_of(Verdict verdict) {
       return PRISM_DEVICE_MISMATCH;
     case Verdict::kAborted:
       return PRISM_DEVICE_ABORTED;
-    case Verdict::kLost:
-      return PRISM_DEVICE_LOST;
     default:
       return PRISM_DEVICE_FAILED;
   }
@@ -97,10 +95,6 @@ int prism_device_state(prism_device_report* report) {
 
 int prism_device_measure(prism_device_figures* figures) {
   return guarded([&] { *figures = engine().figures(); });
-}
-
-int prism_device_abort(void) {
-  return guarded([] { engine().abort(); });
 }
 
 void prism_device_end(void) {

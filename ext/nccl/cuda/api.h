@@ -61,8 +61,7 @@ enum prism_device_kind {
   PRISM_DEVICE_FINE = 0,
   PRISM_DEVICE_MISMATCH = 1, /* the program does not do what was planned */
   PRISM_DEVICE_ABORTED = 2,
-  PRISM_DEVICE_LOST = 3,   /* a sandbox process at the other end has gone */
-  PRISM_DEVICE_FAILED = 4, /* CUDA or a file */
+  PRISM_DEVICE_FAILED = 3, /* CUDA or a file */
 };
 
 typedef struct {
@@ -96,8 +95,6 @@ PRISM_DEVICE_API int prism_device_start(void);
 /* 0 and kind PRISM_DEVICE_FINE as long as nothing went wrong. */
 PRISM_DEVICE_API int prism_device_state(prism_device_report* report);
 PRISM_DEVICE_API int prism_device_measure(prism_device_figures* figures);
-/* Ends all kernels that wait; later launches do nothing. */
-PRISM_DEVICE_API int prism_device_abort(void);
 PRISM_DEVICE_API void prism_device_end(void);
 
 #ifdef __cplusplus

@@ -32,10 +32,6 @@ void DeviceEngine::keep_watch() {
 }
 
 void DeviceEngine::look_for_trouble() {
-  if (releases_ != nullptr && const_cast<volatile std::int64_t*>(releases_->host())[3] != 0) {
-    trouble_.report({.kind = Verdict::kAborted, .text = "the emulation was ended"});
-    abort();
-  }
   if (const std::string trouble = prefetch_->trouble(); !trouble.empty()) {
     trouble_.report({.kind = Verdict::kFailed, .text = trouble});
     abort();

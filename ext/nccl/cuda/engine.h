@@ -40,8 +40,7 @@ struct Message {
 enum class Verdict {
   kFine,
   kMismatch,  // ncclInvalidUsage: the program does something else than was planned; nothing was launched
-  kAborted,   // ncclInvalidUsage or ncclRemoteError
-  kLost,      // ncclRemoteError
+  kAborted,   // ncclRemoteError
   kFailed,    // ncclUnhandledCudaError
 };
 

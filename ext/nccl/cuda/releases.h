@@ -1,7 +1,7 @@
 // When virtual members post, as the process that plays them tells the device: a file that both map.
 //
 // int64 words, zeros at first. A header of kHeaderWords: [0] kReleasesMagic, [1] the window W, [2] the most heads of an
-// entry, [3] not 0: all is aborted. Then W entries of entry_words(most) each; the one of operation number n (its
+// entry. Then W entries of entry_words(most) each; the one of operation number n (its
 // `entry`) is the (n mod W)-th: [0] n + 1 once all the rest is written, [1] how many heads, [2...] the heads in ns of
 // CLOCK_MONOTONIC. It may be overwritten when operation n has ended.
 //

@@ -14,7 +14,6 @@ Result result_of(device::Verdict verdict) {
     case device::Verdict::kMismatch:
       return kInvalidUsage;
     case device::Verdict::kAborted:
-    case device::Verdict::kLost:
       return kRemoteError;
     case device::Verdict::kFailed:
       return kUnhandledCudaError;

@@ -8,7 +8,7 @@ namespace pruned::shim::testing {
 namespace {
 
 constexpr int kMismatch = 1;
-constexpr int kLost = 3;
+constexpr int kAborted = 2;
 
 void engine_answers(int verdict) { call<void(int)>("fake_engine_answers", verdict); }
 
@@ -97,7 +97,7 @@ void test_errors() {
   nccl("ncclGroupStart");
   nccl("ncclSend", 1, 2, 7, 0, comm, 9);
   equal(nccl("ncclGroupEnd"), kInvalidUsage);
-  engine_answers(kLost);
+  engine_answers(kAborted);
   equal(number("ncclCommGetAsyncError", comm), kRemoteError);
   equal(last_error(nullptr) == "the engine's text", 1);
   engine_answers(0);

@@ -12,7 +12,7 @@ from prism.core.graph import DTYPES, REDUCES
 from prism.gpu.emulation.device.built import library_path
 from prism.gpu.emulation.device.planned import Part, Planned
 
-FINE, MISMATCH, ABORTED, LOST, FAILED = range(5)
+FINE, MISMATCH, ABORTED, FAILED = range(4)
 
 
 class Setup(ctypes.Structure):

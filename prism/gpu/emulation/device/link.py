@@ -112,7 +112,7 @@ class DeviceLink(TwoThreads, SandboxLink):
 
     def _failed(self, report: abi.Report) -> None:
         """The engine cannot go on; those who know why say so better, in a moment."""
-        if report.kind in (abi.ABORTED, abi.LOST) and self.participant.any_ended():
+        if report.kind == abi.ABORTED and self.participant.any_ended():
             return
         if report.kind != abi.FAILED:
             time.sleep(GRACE_S)
