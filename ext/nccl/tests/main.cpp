@@ -11,12 +11,13 @@
 
 int main(int argc, char** argv) {
   using namespace pruned::testing;
-  const std::array<std::pair<std::string, void (*)()>, 9> groups{{
+  const std::array<std::pair<std::string, void (*)()>, 10> groups{{
       {"arithmetic", test_arithmetic},
       {"fifo", test_fifo},
       {"bridge", test_bridge},
       {"members", test_members},
       {"arcs", test_arcs},
+      {"tree_shapes", test_tree_shapes},
       {"trees", test_trees},
       {"tree_pace", test_tree_pace},
       {"groups", test_groups},

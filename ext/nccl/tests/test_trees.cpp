@@ -5,87 +5,11 @@
 
 #include "cast.h"
 #include "check.h"
+#include "edges.h"
 #include "tests.h"
 
 namespace pruned::testing {
 namespace {
-
-/// The far ends of all edges of a party: what comes in on them, and what has to go out.
-class Edges {
- public:
-  explicit Edges(const Group& group) : group_(group) {}
-
-  void feed(int tree, int child, bool up, const std::vector<Bytes>& chunks) {
-    feeds_.push_back({Outlet(*group_.directory, name(tree, child, up), bell()), chunks});
-  }
-
-  /// `settled`: all that comes is marked so.
-  void take(int tree, int child, bool up, const std::vector<Bytes>& chunks, bool settled = false) {
-    takes_.push_back({Inlet(*group_.directory, name(tree, child, up), bell()), chunks, settled});
-  }
-
-  void run(Activity& activity, const std::string& what) {
-    for (bool moved = true; moved;) {
-      moved = !activity.done() && activity.advance();
-      for (Feed& feed : feeds_) {
-        moved = give(feed) || moved;
-      }
-      for (Take& take : takes_) {
-        moved = get(take, what) || moved;
-      }
-    }
-    CHECK(activity.done(), what + ": it stopped before its end");
-    for (const Feed& feed : feeds_) {
-      CHECK(feed.at == feed.chunks.size() && feed.outlet.empty(), what + ": it did not take in all that came");
-    }
-    for (const Take& take : takes_) {
-      CHECK(take.at == take.chunks.size(), what + ": it did not send all");
-    }
-  }
-
- private:
-  struct Feed {
-    Outlet outlet;
-    std::vector<Bytes> chunks;
-    std::size_t at = 0;
-  };
-  struct Take {
-    Inlet inlet;
-    std::vector<Bytes> chunks;
-    bool settled;
-    std::size_t at = 0;
-  };
-
-  std::string name(int tree, int child, bool up) const { return tree_fifo_name(group_.name, tree, child, up); }
-  std::shared_ptr<Bell> bell() const { return std::make_shared<Bell>(*group_.directory, "bell"); }
-
-  static bool give(Feed& feed) {
-    if (feed.at == feed.chunks.size() || !feed.outlet.ready()) {
-      return false;
-    }
-    const Bytes& chunk = feed.chunks[feed.at];
-    std::ranges::copy(chunk, feed.outlet.slot().begin());
-    feed.outlet.publish(chunk.size(), tree_tag(static_cast<std::int64_t>(feed.at), false));
-    ++feed.at;
-    return true;
-  }
-
-  static bool get(Take& take, const std::string& what) {
-    if (!take.inlet.ready() || take.at == take.chunks.size()) {
-      return false;
-    }
-    const Bytes& chunk = take.chunks[take.at];
-    const Slice slice = tree_front(take.inlet, chunk.size(), static_cast<std::int64_t>(take.at));
-    CHECK(std::ranges::equal(slice.data, chunk) && is_settled(slice) == take.settled, what + ": chunks");
-    take.inlet.release();
-    ++take.at;
-    return true;
-  }
-
-  const Group& group_;
-  std::vector<Feed> feeds_;
-  std::vector<Take> takes_;
-};
 
 /// An operation, its inputs, and what the trees of N ranks make of them.
 struct TreeCase {
@@ -288,70 +212,9 @@ void check_op(const Op& op, const std::vector<int>& sandbox, int node) {
   }
 }
 
-void check_shapes() {
-  const TreeShape eight(8, {});
-  CHECK(eight.root(0) == 0 && eight.children(0, 0) == std::vector{4}, "the root of eight has one child");
-  CHECK(eight.children(0, 4) == (std::vector{2, 6}) && eight.children(0, 1).empty(), "halves, and odd leaves");
-  CHECK(eight.root(1) == 7 && eight.children(1, 3) == (std::vector{5, 1}), "the second tree is a mirror");
-  CHECK(TreeShape(5, {}).children(1, 0) == std::vector{3}, "of five, it is moved on by one");
-  CHECK(eight.depth() == 3 && TreeShape(9, {}).depth() == 4 && TreeShape(1, {}).depth() == 0, "depths");
-  const std::vector<int> pairs{0, 0, 1, 1, 2, 2};
-  const TreeShape six(6, pairs);
-  CHECK(six.children(0, 0) == (std::vector{1, 4}) && six.parent(0, 3) == 2 && six.depth() == 3, "chains inside nodes");
-  for (int size = 1; size <= 70; ++size) {
-    for (const int node : {1, 2, 3, 8, 100}) {
-      std::vector<int> nodes;
-      for (int r = 0; r < size; ++r) {
-        nodes.push_back(r / node);
-      }
-      const TreeShape shape(size, nodes);
-      const auto naive = naive_trees(size, nodes);
-      for (int t = 0; t < 2; ++t) {
-        for (int r = 0; r < size; ++r) {
-          const bool same = shape.parent(t, r) == naive[t].parent[r] && shape.children(t, r) == naive[t].children[r];
-          CHECK(same, "the shape of " + std::to_string(size) + " by " + std::to_string(node));
-          int hops = 0;
-          for (int at = r; shape.parent(t, at) >= 0; at = shape.parent(t, at)) {
-            ++hops;
-          }
-          CHECK(hops <= shape.depth(), "no deeper than it says");
-        }
-      }
-    }
-  }
-}
-
-/// Each virtual member is in one branch of each tree, and whatever the sandbox is, one carries.
-void check_partition() {
-  for (int size = 2; size <= 40; ++size) {
-    for (const std::vector<int>& sandbox : sandboxes(size)) {
-      const TreeShape shape(size, {});
-      for (int t = 0; t < 2; ++t) {
-        std::vector<int> seen(size);
-        int carriers = 0;
-        for (const int rank : sandbox) {
-          for (const Branch& branch : branches_of(shape, sandbox, rank)) {
-            carriers += branch.tree == t && branch.carries ? 1 : 0;
-            for (const auto& [virtual_rank, hops] : branch.members) {
-              seen[virtual_rank] += branch.tree == t ? 1 : 0;
-              CHECK(keeper(shape, sandbox, branch.tree, virtual_rank) == rank, "its keeper");
-            }
-          }
-        }
-        for (int r = 0; r < size; ++r) {
-          CHECK(seen[r] == (std::ranges::binary_search(sandbox, r) ? 0 : 1), "in one branch");
-        }
-        CHECK(carriers == (static_cast<int>(sandbox.size()) < size ? 1 : 0), "one carries");
-      }
-    }
-  }
-}
-
 }  // namespace
 
 void test_trees() {
-  check_shapes();
-  check_partition();
   for (int size = 1; size <= 16; ++size) {
     for (const std::vector<int>& sandbox : sandboxes(size)) {
       const bool odd = (size + static_cast<int>(sandbox.size())) % 2 == 1;

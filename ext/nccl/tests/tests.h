@@ -9,6 +9,7 @@ void test_fifo();
 void test_bridge();
 void test_members();
 void test_arcs();
+void test_tree_shapes();
 void test_trees();
 void test_tree_pace();
 void test_groups();
