@@ -14,7 +14,7 @@ from pathlib import Path
 
 from prism import __version__
 
-EXTENSIONS = ("allocator", "backend", "fold", "pruned", "spill", "residency")
+EXTENSIONS = ("allocator", "backend", "fold", "pruned", "spill", "residency", "device")  # device: where nvcc is
 FRAMEWORKS = ("numpy", "transformers", "accelerate", "lightning", "deepspeed", "megatron-core")
 DRIVER = Path("/proc/driver/nvidia")
 
