@@ -20,6 +20,12 @@ struct Sizes {
   std::int64_t slice = 512 * 1024;  // what fits a slot; a chunk has at most 4, so that no ring fills its 8 slots
 };
 
+/// Every `stride`-th loop, from `first` on: channels that share an operation can each do loops of their own.
+struct Turns {
+  int first = 0;
+  int stride = 1;
+};
+
 /// What the plans have to know of an operation besides its blocks.
 struct Outline {
   Kind kind = Kind::kBarrier;
@@ -27,6 +33,7 @@ struct Outline {
   int size = 1;
   std::int64_t count = 0;
   std::int64_t item = 1;  // bytes of an element
+  Turns turns = {};       // the loops that are planned; all others are as if they were not
 };
 
 /// Blocks of one length, as NCCL's collectives have them.
@@ -46,17 +53,19 @@ class BasicCut {
       : kind_(of.kind),
         size_(of.size),
         count_(of.count),
+        turns_(of.turns),
         blocks_(blocks),
         full_(std::max((is_chain(of.kind) ? sizes.slice : sizes.chunk) / of.item, std::int64_t{1})) {
     if (kind_ == Kind::kAllReduce) {
       const std::int64_t left = count_ % (size_ * full_);
-      loops_ = divided_up(count_, size_ * full_);
+      all_ = divided_up(count_, size_ * full_);
       last_ = left == 0 ? full_ : last_chunk(left, of.item, size_);
     } else {
       const std::int64_t longest = is_chain(kind_) ? count_ : blocks_.longest();
-      loops_ = divided_up(longest, full_);
-      last_ = longest - std::max(loops_ - 1, std::int64_t{0}) * full_;
+      all_ = divided_up(longest, full_);
+      last_ = longest - std::max(all_ - 1, std::int64_t{0}) * full_;
     }
+    loops_ = divided_up(std::max(all_ - turns_.first, std::int64_t{0}), turns_.stride);
   }
 
   constexpr std::int64_t loops() const { return loops_; }
@@ -65,19 +74,21 @@ class BasicCut {
   constexpr Extent chunk(std::int64_t loop, int owner) const {
     if (kind_ == Kind::kAllReduce) {
       const std::int64_t length = weight(loop);
-      const std::int64_t first = std::min(loop * size_ * full_ + owner * length, count_);
+      const std::int64_t first = std::min(among_all(loop) * size_ * full_ + owner * length, count_);
       return {first, std::min(first + length, count_)};
     }
-    return within_block(is_chain(kind_) ? Extent{0, count_} : blocks_[owner], loop);
+    return within_block(is_chain(kind_) ? Extent{0, count_} : blocks_[owner], among_all(loop));
   }
 
   /// What all chunks before this loop weigh, and what one chunk of it does: the share of time that steps take.
   constexpr std::int64_t weight_before(std::int64_t loop) const { return loop * full_; }
-  constexpr std::int64_t weight(std::int64_t loop) const { return loop + 1 < loops_ ? full_ : last_; }
-  /// The elements of the longest chunk.
-  constexpr std::int64_t longest() const { return loops_ > 1 ? full_ : last_; }
+  constexpr std::int64_t weight(std::int64_t loop) const { return among_all(loop) + 1 < all_ ? full_ : last_; }
+  /// The elements of the longest chunk of all loops.
+  constexpr std::int64_t longest() const { return all_ > 1 ? full_ : last_; }
 
  private:
+  constexpr std::int64_t among_all(std::int64_t loop) const { return turns_.first + loop * turns_.stride; }
+
   /// What is left of an all_reduce over N, in whole units of 16 bytes.
   static constexpr std::int64_t last_chunk(std::int64_t left, std::int64_t item, int size) {
     constexpr std::int64_t kAlign = 16;
@@ -93,10 +104,12 @@ class BasicCut {
   Kind kind_;
   int size_;
   std::int64_t count_;
+  Turns turns_;
   B blocks_;           // reduce_scatter, all_gather: each member's part of the data
   std::int64_t full_;  // elements of a chunk in all loops but the last
+  std::int64_t all_ = 0;   // loops, of others too
   std::int64_t loops_ = 0;
-  std::int64_t last_ = 0;  // elements of a chunk in the last loop
+  std::int64_t last_ = 0;  // elements of a chunk in the last loop of all
 };
 
 using Cut = BasicCut<Blocks>;

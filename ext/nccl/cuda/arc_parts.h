@@ -51,7 +51,7 @@ class ArcReceiver {
   PRUNED_HD ArcReceiver(const RingJob& job, const Planned& planned, int channel, std::uint64_t number)
       : job_(job),
         channel_(channel),
-        plan_(job.outline, job.blocks(), job.sizes, job.arc()),
+        plan_(job.outline_of(channel), job.blocks(), job.sizes, job.arc()),
         in_(End::of_receiver(job.arc_in + channel)),
         stash_(job, channel, number),
         clock_(job, planned, plan_),
@@ -68,7 +68,7 @@ class ArcReceiver {
   /// What is dropped is not even read; in lines its coming has to be waited for all the same.
   PRUNED_HD Move move(std::int64_t receive) const {
     const bool kept = plan_.forwards(receive) && !(job_.mode == Mode::kExact && reduces(job_.outline.kind));
-    const ByteRange part = part_of(plan_.received(receive), job_.outline.item, channel_, job_.channels);
+    const ByteRange part = part_of(plan_.received(receive), job_.outline.item, job_.part(channel_), job_.parts);
     return {.store = kept ? stash_.at(receive, 0) : nullptr,
             .bytes = static_cast<std::int32_t>(part.count()),
             .receives = true};
@@ -108,7 +108,7 @@ class ArcReceiver {
   StashEnd stash_;
   RingClock clock_;
   Watch sender_;
-  std::int64_t latest_ = std::numeric_limits<std::int64_t>::min() / 2;
+  std::int64_t latest_ = kLongAgo;
 };
 
 class ArcSender {
@@ -119,7 +119,7 @@ class ArcSender {
         contribution_(contribution),
         factor_(factor),
         channel_(channel),
-        plan_(job.outline, job.blocks(), job.sizes, job.arc()),
+        plan_(job.outline_of(channel), job.blocks(), job.sizes, job.arc()),
         out_(End::of_sender(job.left + channel)),
         stash_(job, channel, number),
         clock_(job, planned, plan_),
@@ -139,7 +139,7 @@ class ArcSender {
   PRUNED_HD Move move(std::int64_t send) const {
     const ArcStep step = plan_.step(send);
     const Recipe made = recipe(step, job_.outline.kind, contribution_, plan_.arc().members);
-    const ByteRange part = part_of(step.extent, job_.outline.item, channel_, job_.channels);
+    const ByteRange part = part_of(step.extent, job_.outline.item, job_.part(channel_), job_.parts);
     Move move{.bytes = static_cast<std::int32_t>(part.count()),
               .sends = true,
               .divides = made.complete && job_.rule.divisor != 0};

@@ -139,8 +139,12 @@ class DeviceTeam {
   }
   template <class T>
   __device__ static void show(T* word, T value) {
-    __threadfence_system();
     *const_cast<volatile T*>(word) = value;
+  }
+  template <class T>
+  __device__ static void show_last(T* word, T value) {
+    __threadfence_system();
+    show(word, value);
   }
 
   __device__ static Line load_line(const Line* line) {

@@ -47,7 +47,7 @@ PRUNED_HD void finish(Team& team, Progress& progress, std::uint32_t all, bool la
   }
   progress.number = number + 1;
   if (shown.ended != nullptr) {
-    team.show(shown.ended + entry, std::uint64_t{1});
+    team.show_last(shown.ended + entry, std::uint64_t{1});
   }
 }
 

@@ -73,6 +73,10 @@ class HostTeam {
   }
   template <class T>
   static void show(T* word, T value) {
+    std::atomic_ref(*word).store(value, std::memory_order_relaxed);
+  }
+  template <class T>
+  static void show_last(T* word, T value) {
     std::atomic_ref(*word).store(value, std::memory_order_release);
   }
 

@@ -88,6 +88,7 @@ struct RingJob {
   FifoChannel* arc_in = nullptr;
   Stash stash;
   int channels = 1;
+  int parts = 1;       // of each chunk, a channel each; channels beyond them do other loops
   bool lines = false;  // slices go in lines
 
   const Planned* planned = nullptr;  // of the group
@@ -100,6 +101,13 @@ struct RingJob {
   bool system = false;  // some party is on another device, or in another process
 
   constexpr EvenBlocks blocks() const { return {block}; }
+  constexpr int part(int channel) const { return channel % parts; }
+  /// The operation with the loops of a channel.
+  constexpr Outline outline_of(int channel) const {
+    Outline own = outline;
+    own.turns = {.first = channel / parts, .stride = channels / parts};
+    return own;
+  }
   constexpr Arc arc() const {
     return {outline.size, wrapped(rank - arc_members - 1, outline.size), arc_members};
   }
@@ -108,13 +116,12 @@ struct RingJob {
 /// ByteRange `first` to `last` of an operation's data.
 using ByteRange = Extent;
 
-/// The bytes of a chunk that are this channel's: in units of 16, the last channels have what is left. A chunk has less
-/// than 64 GiB.
-constexpr ByteRange part_of(const Extent& chunk, std::int64_t item, int channel, int channels) {
+/// One of the parts of a chunk: in units of 16 bytes, the last parts have what is left. A chunk has less than 64 GiB.
+constexpr ByteRange part_of(const Extent& chunk, std::int64_t item, int part, int parts) {
   const ByteRange all{chunk.first * item, chunk.last * item};
   const auto units = static_cast<std::uint32_t>((all.count() + 15) >> 4);
-  const std::int64_t each = std::int64_t{(units + channels - 1) / static_cast<std::uint32_t>(channels)} << 4;
-  const std::int64_t first = std::min(all.first + channel * each, all.last);
+  const std::int64_t each = std::int64_t{(units + parts - 1) / static_cast<std::uint32_t>(parts)} << 4;
+  const std::int64_t first = std::min(all.first + part * each, all.last);
   return {first, std::min(first + each, all.last)};
 }
 

@@ -1,13 +1,22 @@
 #include "plan.h"
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 
 namespace pruned::device {
 namespace {
 
-constexpr std::int64_t kChannelBytes = 16 * 1024;  // of a chunk: two packs of each worker
+constexpr std::int64_t kPartBytes = 16 * 1024;  // of a chunk: two packs of each worker
 constexpr std::int64_t kLineChunkBytes = 4 * kLineSlotSize;
+constexpr std::int64_t kStepBytes = 64 * 1024;  // that a channel could have moved while a step begins and ends
+constexpr std::int64_t kStashBytes = 256 << 20;  // what loops side by side may make of the stash
+
+bool keeps_nothing(Mode mode, Kind kind) { return mode == Mode::kExact && reduces(kind); }
+
+BasicCut<EvenBlocks> cut_of(const Planned& planned, int size) {
+  return {outline_of(planned, size), EvenBlocks{block_of(planned, size)}, Sizes{}};
+}
 
 Part part_of(const prism_device_part& part) {
   return part.path == nullptr ? Part{} : Part{part.path, part.offset, part.nbytes};
@@ -43,13 +52,6 @@ PlannedOp planned_of(const prism_device_op& op, int size) {
   return result;
 }
 
-Shape shape_of(std::int64_t bytes, int wanted) {
-  const bool lines = bytes <= kLineChunkBytes;
-  const std::int64_t fitting = divided_up(std::max(bytes, std::int64_t{1}), lines ? kLineSlotSize : kChannelBytes);
-  const auto channels = std::min<std::int64_t>(wanted > 0 ? wanted : fitting, kMaxChannels);
-  return {static_cast<int>(std::min(channels, divided_up(std::max(bytes, std::int64_t{1}), 16))), lines};
-}
-
 Outline outline_of(const Planned& planned, int size) {
   if (static_cast<Kind>(planned.kind) == Kind::kBarrier) {  // NCCL's is an all_reduce of one element
     return {.kind = Kind::kAllReduce, .root = -1, .size = size, .count = 1, .item = 4};
@@ -67,22 +69,52 @@ std::int64_t block_of(const Planned& planned, int size) {
 }
 
 std::int64_t longest_chunk_bytes(const Planned& planned, int size) {
+  return cut_of(planned, size).longest() * outline_of(planned, size).item;
+}
+
+/// What loops side by side have room for; in a chain no step waits for another's way round, so nothing is gained.
+std::int64_t most_groups(const Outline& outline, Mode mode, std::int64_t chunk) {
+  if (is_chain(outline.kind)) {
+    return 1;
+  }
+  return keeps_nothing(mode, outline.kind) ? kMaxChannels : std::max(kStashBytes / (outline.size * chunk), std::int64_t{1});
+}
+
+/// A small chunk is cut into parts, as all channels are wanted; a large one is left whole, and channels do different
+/// loops, as steps then are fewer and longer. In between, what takes a channel the least time.
+Shape shape_of(const Planned& planned, int size, Mode mode, int wanted) {
   const Outline outline = outline_of(planned, size);
-  const BasicCut cut(outline, EvenBlocks{block_of(planned, size)}, Sizes{});
-  return cut.longest() * outline.item;
+  const std::int64_t chunk = std::max(longest_chunk_bytes(planned, size), std::int64_t{1});
+  const std::int64_t loops = std::max(cut_of(planned, size).loops(), std::int64_t{1});
+  const bool lines = chunk <= kLineChunkBytes;
+  const std::int64_t channels = wanted > 0 ? std::min(wanted, kMaxChannels) : kMaxChannels;
+  const std::int64_t fitting = wanted > 0 ? channels : divided_up(chunk, lines ? kLineSlotSize : kPartBytes);
+  const std::int64_t most_parts = std::min({channels, fitting, divided_up(chunk, 16)});
+  const std::int64_t most = std::min({channels, loops, most_groups(outline, mode, chunk)});
+  std::int64_t best = 1, least = std::numeric_limits<std::int64_t>::max();
+  for (std::int64_t groups = 1; groups <= most; ++groups) {
+    const std::int64_t parts = std::min(most_parts, channels / groups);
+    const std::int64_t cost = divided_up(loops, groups) * (kStepBytes + chunk / parts);
+    if (cost < least) {
+      best = groups;
+      least = cost;
+    }
+  }
+  const auto parts = static_cast<int>(std::min(most_parts, channels / best));
+  return {.channels = static_cast<int>(best) * parts, .parts = parts, .lines = lines};
 }
 
 Stash stash_of(const Planned& planned, int size, int members, Mode mode, const Shape& shape) {
   const Outline outline = outline_of(planned, size);
   Stash stash;
   stash.window = is_chain(outline.kind) ? 16 : size;
-  if (mode == Mode::kExact && reduces(outline.kind)) {
+  if (keeps_nothing(mode, outline.kind)) {
     return stash;  // nothing is kept but, where time is kept, arrivals
   }
   const EvenArcPlan plan(outline, EvenBlocks{block_of(planned, size)}, Sizes{}, Arc{size, 0, members});
   const bool forwards = plan.chain() || members < plan.per_loop();
   const std::int64_t chunk = longest_chunk_bytes(planned, size);
-  stash.stride = forwards ? divided_up(divided_up(chunk, 16), shape.channels) * 16 : 0;
+  stash.stride = forwards ? divided_up(divided_up(chunk, 16), shape.parts) * 16 : 0;
   return stash;
 }
 

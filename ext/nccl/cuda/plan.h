@@ -40,18 +40,18 @@ inline bool is_exchange(std::int32_t kind) {
          kind == static_cast<std::int32_t>(Kind::kGather) || kind == static_cast<std::int32_t>(Kind::kScatter);
 }
 
-/// How many CTAs an operation gets for each party, and whether its slices go in lines.
+/// How many CTAs an operation gets for each party, how many of them share a chunk, and whether slices go in lines.
 struct Shape {
   int channels = 1;
+  int parts = 1;
   bool lines = false;
 };
-/// `bytes`: of the longest chunk. `wanted`: 0, or how many channels the user wants.
-Shape shape_of(std::int64_t bytes, int wanted);
 
 /// Of a collective along the ring or a chain.
 Outline outline_of(const Planned& planned, int size);
 std::int64_t block_of(const Planned& planned, int size);
-std::int64_t longest_chunk_bytes(const Planned& planned, int size);
+/// The same for all sandbox members. `wanted`: 0, or how many channels the user wants.
+Shape shape_of(const Planned& planned, int size, Mode mode, int wanted);
 /// The layout of the stash of an arc of so many members, and the bytes that it takes.
 Stash stash_of(const Planned& planned, int size, int members, Mode mode, const Shape& shape);
 std::int64_t stash_bytes(const Stash& stash, const Shape& shape);

@@ -31,9 +31,8 @@ std::int64_t ProcessGroup::take_stash() {
   std::int64_t most = 0;
   for (const PlannedOp& op : ops_) {
     if (!is_exchange(op.planned.kind) && arc_members() > 0) {
-      const Shape shape = shape_of(longest_chunk_bytes(op.planned, size_), around_.setup.channels);
-      const auto mode = static_cast<Mode>(around_.setup.mode);
-      most = std::max(most, stash_bytes(stash_of(op.planned, size_, arc_members(), mode, shape), shape));
+      const Shape shape = shape_of(op.planned);
+      most = std::max(most, stash_bytes(stash_of(op.planned, size_, arc_members(), mode(), shape), shape));
     }
   }
   stash_ = device_memory(most);
@@ -65,8 +64,7 @@ void ProcessGroup::prepare() {
       exchanges_.back().times = times_of(op);
       messages = true;
     } else {
-      const Shape shape = shape_of(longest_chunk_bytes(op.planned, size_), around_.setup.channels);
-      channels_ = std::max(channels_, shape.channels);
+      channels_ = std::max(channels_, shape_of(op.planned).channels);
       published = std::max(published, plays_replicas() ? published_bytes(op.planned) : 0);
       rings = true;
     }

@@ -63,6 +63,9 @@ class ProcessGroup {
   const std::string& name() const { return name_; }
   int size() const { return size_; }
   int rank() const { return rank_; }
+  std::span<const int> sandbox() const { return sandbox_; }
+  /// How many virtual members are between the sandbox member before this one and this one.
+  int arc_members() const;
   int device() const { return around_.device; }
   std::int64_t fifo_bytes() const { return fifo_bytes_; }
   std::int64_t reserved() const { return reserved_ == nullptr ? 0 : reserve_bytes_; }
@@ -74,7 +77,6 @@ class ProcessGroup {
   };
 
   int neighbour(int direction) const;
-  int arc_members() const;
   void prepare_rings(const std::vector<Planned>& table, std::int64_t bytes);
   void prepare_messages();
   std::string ring_path(int to) const;
@@ -86,7 +88,11 @@ class ProcessGroup {
   RingJob job(const Work& work, const Planned& planned) const;
   void give_memory(RingJob& job) const;
   void launch_job(const RingJob& job, cudaStream_t stream);
-  bool plays_replicas() const { return static_cast<Mode>(around_.setup.mode) == Mode::kReplicas && arc_members() > 0; }
+  Mode mode() const { return static_cast<Mode>(around_.setup.mode); }
+  Shape shape_of(const Planned& planned) const {
+    return device::shape_of(planned, size_, mode(), around_.setup.channels);
+  }
+  bool plays_replicas() const { return mode() == Mode::kReplicas && arc_members() > 0; }
   std::int64_t published_bytes(const Planned& planned) const;
   void publish(RingJob& job, const Work& work, const Planned& planned, cudaStream_t stream) const;
 

@@ -93,16 +93,17 @@ RingJob ProcessGroup::job(const Work& work, const Planned& planned) const {
   job.block = block_of(done, size_);
   job.dtype = work.dtype;
   job.rank = rank_;
-  job.mode = static_cast<Mode>(around_.setup.mode);
+  job.mode = mode();
   job.rule = rule_of(work, size_);
   job.scale = work.scale_on_device ? work.scale : nullptr;
   job.input = static_cast<const std::byte*>(work.input);
   job.output = static_cast<std::byte*>(work.output);
   job.arc_members = arc_members();
-  const Shape shape = shape_of(longest_chunk_bytes(done, size_), around_.setup.channels);
-  job.channels = std::min(shape.channels, channels_);
+  const Shape shape = shape_of(done);
+  job.channels = shape.channels;
+  job.parts = shape.parts;
   job.lines = shape.lines;
-  job.stash = stash_of(done, size_, std::max(job.arc_members, 1), job.mode, {job.channels, job.lines});
+  job.stash = stash_of(done, size_, std::max(job.arc_members, 1), job.mode, shape);
   give_memory(job);
   return job;
 }

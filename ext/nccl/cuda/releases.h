@@ -5,9 +5,9 @@
 // `entry`) is the (n mod W)-th: [0] n + 1 once all the rest is written, [1] how many heads, [2...] the heads in ns of
 // CLOCK_MONOTONIC. It may be overwritten when operation n has ended.
 //
-// Along a ring or a chain with an arc before this rank, head[i] is the latest of post + i hops of the arc's members,
-// from the last one up to the i-th before it: max over k <= i (T_{b-1-k} + hops(k)), with as many heads as there are
-// sends or members that the time depends on, whichever is less; the device repeats the last one. Of messages and
+// Along a ring with an arc before this rank, head[i] is the post of the arc's i-th member from its end, T_{b-1-i}, with
+// as many heads as there are sends or members, whichever is less. Along a chain there is one, the latest of all members
+// that the time depends on, each with the hops from it: max over k (T_{b-1-k} + hops(k)). Of messages and
 // pairwise collectives head[p] is the post of the p-th partner as planned; of sandbox members' it is not read. What
 // virtual members have no part in has 0 heads, and its entry is written all the same.
 

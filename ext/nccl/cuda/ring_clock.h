@@ -1,4 +1,4 @@
-// When an arc sends: ../pace.h's rule, fed with the heads that the process of the virtual members shows.
+// When an arc sends: ../pace.h's rule, fed with the posts that the process of the virtual members shows.
 
 #pragma once
 
@@ -10,7 +10,9 @@
 
 namespace pruned::device {
 
-/// The posts of one operation's virtual members.
+constexpr std::int64_t kLongAgo = std::numeric_limits<std::int64_t>::min() / 2;
+
+/// What is shown of one operation's virtual members; releases.h says what it means.
 class Heads {
  public:
   PRUNED_HD Heads(const std::int64_t* releases, std::int64_t entry) : entry_(entry) {
@@ -30,11 +32,9 @@ class Heads {
     }
     count_ = team.load_shown(words_ + 1);
   }
-  /// The `i`-th, or the last one.
   template <class Team>
   PRUNED_HD std::int64_t at(Team& team, std::int64_t i) const {
-    return count_ == 0 ? std::numeric_limits<std::int64_t>::min() / 2
-                       : team.load_shown(words_ + 2 + std::min(i, count_ - 1));
+    return i < count_ ? team.load_shown(words_ + 2 + i) : kLongAgo;
   }
   PRUNED_HD std::int64_t count() const { return count_; }
 
@@ -64,7 +64,11 @@ class RingClock {
   /// Goes on to this send; `arrival`: the running maximum of what it waits for, if it waits for anything.
   template <class Team>
   PRUNED_HD void next(Team& team, std::int64_t send, const std::int64_t* arrival) {
-    std::int64_t begun = heads_.at(team, heads(plan_, send) - 1);
+    for (; included_ < std::min(heads_.count(), heads(plan_, send)); ++included_) {
+      const std::int64_t back = plan_.chain() ? 0 : hops(plan_, planned_.latency, planned_.transfer, included_);
+      head_ = std::max(head_, heads_.at(team, included_) + back);
+    }
+    std::int64_t begun = head_;
     if (arrival != nullptr) {
       begun = std::max(begun, *arrival + way_);
     }
@@ -88,6 +92,8 @@ class RingClock {
   const Planned& planned_;
   const EvenArcPlan& plan_;
   Heads heads_;
+  std::int64_t included_ = 0;  // so many heads are in the running maximum
+  std::int64_t head_ = kLongAgo;
   std::int64_t way_ = 0;       // through all of the arc
   std::int64_t last_hop_ = 0;  // to the member after it
   std::int64_t passed_ = 0;    // C(send)

@@ -13,7 +13,7 @@ class RingMemberPart {
       : job_(job),
         factor_(factor),
         channel_(channel),
-        plan_(job.outline, job.blocks(), job.sizes, job.rank),
+        plan_(job.outline_of(channel), job.blocks(), job.sizes, job.rank),
         in_(End::of_receiver(job.left + channel)),
         out_(End::of_sender(job.right + channel)) {}
 
@@ -26,7 +26,7 @@ class RingMemberPart {
 
   PRUNED_HD Move move(std::int64_t index) const {
     const MemberStep step = plan_.step(index);
-    const ByteRange part = part_of(step.extent, job_.outline.item, channel_, job_.channels);
+    const ByteRange part = part_of(step.extent, job_.outline.item, job_.part(channel_), job_.parts);
     const std::byte* own = job_.input + part.first - input_first();
     return {.first = step.receive ? nullptr : own,
             .second = step.reduce ? own : nullptr,

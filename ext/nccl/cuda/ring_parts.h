@@ -24,9 +24,11 @@ PRUNED_HD inline bool is_planned(const RingJob& job, std::int64_t number) {
     return false;
   }
   const Planned& planned = job.planned[number];
-  const bool barrier = static_cast<Kind>(planned.kind) == Kind::kBarrier;
-  return barrier || (planned.kind == static_cast<std::int32_t>(job.outline.kind) &&
-                     planned.count == job.outline.count && planned.root == job.outline.root);
+  if (static_cast<Kind>(planned.kind) == Kind::kBarrier) {
+    return job.outline.kind == Kind::kAllReduce && job.outline.count == 1;
+  }
+  return planned.kind == static_cast<std::int32_t>(job.outline.kind) &&
+                     planned.count == job.outline.count && planned.root == job.outline.root;
 }
 
 /// What inputs are multiplied by, where they are: a number that may lie on the device.
@@ -52,7 +54,7 @@ PRUNED_HD void run_member(Team& team, const RingJob& job, const Planned& planned
   part.template run<T>(team);
   team.settle();
   if (team.leads()) {
-    for (int i = channel == 0 ? 0 : 1; i < 3; ++i) {
+    for (int i = job.part(channel) == 0 ? 0 : 1; i < 3; ++i) {
       team.add(&job.progress->of(number).moved[i], part.moved.counts[i]);
     }
   }

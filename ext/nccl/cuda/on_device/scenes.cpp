@@ -128,7 +128,7 @@ bool check_paced() {
     std::int64_t* entry = releases.words() + kHeaderWords + i * entry_words(kSize);
     entry[1] = kSize - 1;
     for (int k = 0; k < kSize - 1; ++k) {
-      entry[2 + k] = post + kLatency * k / (2 * (kSize - 1));
+      entry[2 + k] = post;
     }
     __atomic_store_n(entry, i + 1, __ATOMIC_RELEASE);
     const std::int64_t launched = monotonic();

@@ -23,13 +23,16 @@ class Releases {
     std::int64_t* at = words_.data() + kHeaderWords + entry % 8 * entry_words(most);
     const std::int64_t senders = most - plan.first_sender();
     const std::int64_t count = plan.chain() ? senders : std::min(senders, plan.sends());
-    std::int64_t latest = std::numeric_limits<std::int64_t>::min();
+    at[1] = plan.chain() ? 1 : count;
+    at[2] = std::numeric_limits<std::int64_t>::min();
     for (std::int64_t i = 0; i < count; ++i) {
-      latest = std::max(latest, times.posts[static_cast<std::size_t>(most - 1 - i)] +
-                                    hops(plan, times.latency, times.transfer, i));
-      at[2 + i] = latest;
+      const std::int64_t post = times.posts[static_cast<std::size_t>(most - 1 - i)];
+      if (plan.chain()) {
+        at[2] = std::max(at[2], post + hops(plan, times.latency, times.transfer, i));
+      } else {
+        at[2 + i] = post;
+      }
     }
-    at[1] = count;
     at[0] = entry + 1;
   }
 

@@ -81,6 +81,7 @@ RingJob Stage::job(Act& act, int place) {
                .arrivals = own.arrivals.data(), .received = own.counts.data(),
                .sent = own.counts.data() + kMaxChannels * kCountStride};
   job.channels = act.channels;
+  job.parts = act.channels / act.groups;
   job.lines = act.lines;
   job.planned = own.planned.data();
   job.payloads = &own.payload;

@@ -41,6 +41,7 @@ struct Act {
   std::vector<Brought> brought;   // by sandbox place, of the arc before it
   std::vector<Bytes> outputs;     // by sandbox place
   int channels = 1;
+  int groups = 1;  // of channels, each with loops of its own
   bool lines = false;
   std::int64_t latency = 0, transfer = 0;
 };

@@ -23,9 +23,10 @@ Op op_of(Kind kind, int size, std::int64_t count, Dtype dtype, Reduce reduce, in
           .count = blocks ? count * size : count};
 }
 
-void check(Stage& stage, const Op& op, Mode mode, int channels, bool lines) {
+void check(Stage& stage, const Op& op, Mode mode, int channels, bool lines, int groups = 1) {
   Act act = act_of(op, stage.sandbox(), mode, kSmall, 7);
   act.channels = channels;
+  act.groups = groups;
   act.lines = lines;
   const std::vector<Bytes> expected = act.outputs;
   for (Bytes& output : act.outputs) {
@@ -35,7 +36,8 @@ void check(Stage& stage, const Op& op, Mode mode, int channels, bool lines) {
   for (std::size_t place = 0; place < expected.size(); ++place) {
     CHECK(act.outputs[place] == expected[place], describe(op, stage.sandbox()) + ", mode " +
                                                      std::to_string(static_cast<int>(mode)) + ", channels " +
-                                                     std::to_string(channels) + (lines ? ", in lines" : "") +
+                                                     std::to_string(channels) + " in " + std::to_string(groups) +
+                                                     (lines ? ", in lines" : "") +
                                                      ", member " + std::to_string(stage.sandbox()[place]));
   }
 }
@@ -61,6 +63,25 @@ void check_replicas() {
   }
 }
 
+/// Channels that do different loops: as many as there are, fewer, and more.
+void check_groups() {
+  int turn = 0;
+  for (const std::vector<int>& sandbox : {std::vector{2}, std::vector{0, 1}, std::vector{1, 4}}) {
+    Stage stage(5, sandbox, kSmall);
+    for (const Kind kind : kKinds) {
+      for (const Mode mode : {Mode::kExact, Mode::kLeft}) {
+        for (const int groups : {2, 3, 5}) {
+          for (const int parts : {1, 2}) {
+            const Op op = op_of(kind, 5, 16 * 5 * 3 + turn, Dtype::kFloat32, Reduce::kSum, turn);
+            check(stage, op, mode, groups * parts, turn % 2 == 1, groups);
+            ++turn;
+          }
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void test_rings() {
@@ -80,6 +101,7 @@ void test_rings() {
     }
   }
   check_replicas();
+  check_groups();
   for (const Dtype dtype : kTypes) {
     Stage stage(7, {1, 4}, kSmall);
     for (const Reduce reduce : kReductions) {

@@ -1,7 +1,7 @@
 """Telling a device when virtual members post: in the place of playing them, which the device does by itself.
 
-What it needs of an arc's many posts is a running maximum (ext/nccl/pace.h): a send ends when the latest of the members
-whose posts it depends on has posted, each with the hops that lie between.
+A send ends when the latest of the members whose posts it depends on has posted, each with the hops that lie between
+(ext/nccl/pace.h). Along a ring the device works that out of their posts; along a chain it is told.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class OnDevice:
         if call.kind in (OpKind.BROADCAST, OpKind.REDUCE):
             members = arcs(group.size, group.sandbox)[after]
             return chain_heads(call, group.size, members, of_arc, sends)
-        return ring_heads(call, of_arc, sends)
+        return ring_heads(of_arc, sends)
 
     def _sends_of(self, call: Planned, group: GroupPart, after: int) -> int:
         """How many sends the arc after a member has."""
@@ -107,12 +107,9 @@ class OnDevice:
         return self._schedule.plain.groups[int(self._schedule.ops.group[op])]
 
 
-def ring_heads(call: Planned, posts: Int64, sends: int) -> Int64:
-    """Of an arc in a ring whose members post then: for each send the latest post that it depends on, and its hops."""
-    count = min(len(posts), max(sends, 1))
-    hops = call.latency * np.arange(count) // max(sends, 1)
-    heads: Int64 = np.maximum.accumulate(posts[::-1][:count] + hops)
-    return heads
+def ring_heads(posts: Int64, sends: int) -> Int64:
+    """Of an arc in a ring whose members post then: those that its sends depend on, from its end."""
+    return posts[::-1][: max(sends, 1)]
 
 
 def chain_heads(call: Planned, size: int, members: tuple[int, ...], posts: Int64, loops: int) -> Int64:
