@@ -4,7 +4,8 @@
 
 Sections, `speed` if none is named: `speed`, all_reduces of one sandbox member among N with nothing paced, where GB/s
 count what a rank sends; `check`, against rings of N real ranks, bit for bit; `pair`, two sandbox processes; `scenes`,
-graphs, messages and time. The first call builds the program, which takes nvcc a minute.
+graphs, messages and time; `payloads`, GB/s at which payloads come from files in memory to the device, by the number of
+threads that read. The first call builds the program, which takes nvcc a minute.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ SOURCES = Path(__file__).parents[1] / "ext" / "nccl"
 BUILD = Path(__file__).parents[1] / "build" / "on_device"
 PLANS = ("arc_plan", "arithmetic", "bell", "cut", "directory", "fifo", "mapping", "op", "pace", "ports")
 HARNESS = ("harness", "naive_ring", "naive_values")
-SECTIONS = ("speed", "check", "pair", "scenes")
+SECTIONS = ("speed", "check", "pair", "scenes", "payloads")
 
 
 def compiler() -> Path | None:

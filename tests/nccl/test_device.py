@@ -1,4 +1,5 @@
-"""The device engine's parties on a CPU: the kernels' source, a thread for each CTA, held to a ring of N real ranks.
+"""The device engine on a CPU: the kernels' source, a thread for each CTA, held to a ring of N real ranks; and what
+reads payloads ahead, over a CUDA whose streams are threads.
 
 On a GPU the built library is held to the same (`on_device check`), by test_on_device.py.
 """
@@ -12,19 +13,22 @@ import pytest
 from benchmarks.gpu_engine import HARNESS, PLANS
 from tests.nccl.native import SANITIZERS, SOURCES, build, needs_compiler, run
 
+ON_THE_HOST = ("load_queue", "memory", "payload_reader", "peer_memory", "prefetch", "reading", "stream_order")
 FILES = [
     *(SOURCES / f"{name}.cpp" for name in PLANS),
     *(SOURCES / "tests" / f"{name}.cpp" for name in HARNESS),
-    *sorted((SOURCES / "cuda" / "tests").glob("*.cpp")),
+    *(SOURCES / "cuda" / f"{name}.cpp" for name in ON_THE_HOST),
+    *sorted((SOURCES / "cuda" / "tests").rglob("*.cpp")),
 ]
+CUDA = f"-I{SOURCES / 'cuda' / 'tests' / 'fake_cuda'}"
 
 pytestmark = needs_compiler
 
 
 def test_parties_on_threads(tmp_path: Path) -> None:
-    run(build(FILES, tmp_path))
+    run(build(FILES, tmp_path, CUDA))
 
 
 @pytest.mark.slow
 def test_parties_with_address_and_undefined_behaviour_sanitizers(tmp_path: Path) -> None:
-    run(build(FILES, tmp_path, *SANITIZERS))
+    run(build(FILES, tmp_path, CUDA, *SANITIZERS))

@@ -68,6 +68,7 @@ ProcessGroup& DeviceEngine::group(const std::string& name) {
 void DeviceEngine::plan(const std::string& name, const prism_device_op& op) {
   ProcessGroup& in = group(name);
   PlannedOp planned = planned_of(op, in.size());
+  drop_unread(planned, in.arc_members() > 0, in.sandbox());
   const auto entry = static_cast<std::size_t>(planned.planned.entry);
   readings_.resize(std::max(readings_.size(), entry + 1));
   readings_[entry] = reading_of(planned);
@@ -94,13 +95,26 @@ void DeviceEngine::start() {
   }
   take_stash();
   set_clocks();
-  for (const auto& [name, group] : groups_) {
-    group->connect(given_up_);
-  }
   PRUNED_CUDA(cudaDeviceSynchronize());
   prefetch_->start();
   keeper_ = std::thread([this] { keep_watch(); });
+  connect();
   start_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+}
+
+/// If this process cannot go on while it waits for others, that is what it tells.
+void DeviceEngine::connect() {
+  try {
+    for (const auto& [name, group] : groups_) {
+      group->connect(given_up_);
+    }
+  } catch (const Failure&) {
+    const Report first = trouble_.first();
+    if (first.kind != Verdict::kFailed) {
+      throw;
+    }
+    throw Failure(first.text);
+  }
 }
 
 void DeviceEngine::open_devices() {
@@ -116,7 +130,8 @@ void DeviceEngine::open_devices() {
 
 void DeviceEngine::prepare_payloads() {
   const OnDevice there(around_.arc_device);
-  prefetch_ = std::make_unique<Prefetch>(std::move(readings_), around_.setup.pool_bytes, around_.arc_device,
+  const int readers = readers_for(static_cast<int>(std::thread::hardware_concurrency()));
+  prefetch_ = std::make_unique<Prefetch>(std::move(readings_), around_.setup.pool_bytes, around_.arc_device, readers,
                                          board_ == nullptr ? nullptr : board_pool());
   around_.shown.ended = prefetch_->ended();
   around_.shown.looked = prefetch_->looked();

@@ -43,8 +43,10 @@ class DeviceEngine {
   void prepare_payloads();
   void set_clocks();
   void take_stash();
+  void connect();
   void keep_watch();
   void look_for_trouble();
+  bool is_called_off() const;
 
   Trouble trouble_;
   Surroundings around_;

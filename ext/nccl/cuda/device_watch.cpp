@@ -1,6 +1,7 @@
 // The thread that looks after what kernels cannot say themselves, and what the engine tells of itself.
 
 #include <chrono>
+#include <fstream>
 
 #include "device_engine.h"
 
@@ -36,6 +37,16 @@ void DeviceEngine::look_for_trouble() {
     trouble_.report({.kind = Verdict::kFailed, .text = trouble});
     abort();
   }
+  if (is_called_off()) {
+    abort();
+  }
+}
+
+/// Whether somebody has stopped all parties of the directory: ../directory.h's flag, which is not there before.
+bool DeviceEngine::is_called_off() const {
+  std::uint32_t flag = 0;
+  std::ifstream file(around_.directory + "/abort", std::ios::binary);
+  return file.read(reinterpret_cast<char*>(&flag), sizeof flag) && flag != 0;
 }
 
 Report DeviceEngine::state() {

@@ -15,7 +15,7 @@ namespace pruned::device {
 
 constexpr int kMaxChannels = 32;
 constexpr std::uint64_t kSlotCount = 8;
-constexpr int kSlotShift = 16;
+constexpr int kSlotShift = 17;
 constexpr int kLineSlotShift = 12;
 constexpr std::int64_t kSlotSize = 1 << kSlotShift;          // bytes
 constexpr std::int64_t kLineSlotSize = 1 << kLineSlotShift;  // bytes of data in lines, a slot

@@ -180,7 +180,7 @@ PRUNED_APART PRUNED_HD void merge(const Team& team, const Rule& rule, const Piec
     if (is_plain(rule, piece) && piece.second == nullptr) {
       merge_packs<8, false>(team, piece, packs, [](const Pack& a, const Pack&) { return a; });
     } else if (is_plain(rule, piece) && (rule.reduce == Reduce::kSum || rule.reduce == Reduce::kAvg)) {
-      merge_packs<4, true>(team, piece, packs, [](const Pack& a, const Pack& b) { return sum<T>(a, b); });
+      merge_packs<8, true>(team, piece, packs, [](const Pack& a, const Pack& b) { return sum<T>(a, b); });
     } else if (piece.second == nullptr) {
       merge_packs<2, false>(team, piece, packs, [&](const Pack& a, const Pack&) {
         return each<T>(a, a, [&](T x, T) { return value_of<T>(rule, x, nullptr); });

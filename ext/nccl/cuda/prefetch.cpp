@@ -1,28 +1,18 @@
 #include "prefetch.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
+#include <algorithm>
 #include <chrono>
+
+#include "check.h"
 
 namespace pruned::device {
 namespace {
 
-constexpr std::int64_t kStaging = 8 * 1024 * 1024;  // bytes of each of two buffers
-constexpr std::int64_t kAlign = 256;
 constexpr auto kPause = std::chrono::microseconds(50);
-
-std::int64_t aligned(std::int64_t bytes) { return divided_up(bytes, kAlign) * kAlign; }
-
-std::int64_t add(Reading& reading, const Part& part) {
-  if (part.nbytes == 0) {
-    return -1;
-  }
-  const std::int64_t at = reading.bytes;
-  reading.pieces.push_back({part, at});
-  reading.bytes += aligned(part.nbytes);
-  return at;
-}
+// Operations of one group come in order, those of several on streams of their own do not. Nearly all that are wanted
+// too early are near; the rest is gone through some at a time, so that a look costs the same in a program of a million.
+constexpr std::int64_t kNear = 256;
+constexpr std::int64_t kSweep = 1024;
 
 std::int64_t largest(const std::vector<Reading>& readings) {
   std::int64_t most = 0;
@@ -32,99 +22,66 @@ std::int64_t largest(const std::vector<Reading>& readings) {
   return most;
 }
 
-/// An open file, closed at the end.
-class File {
- public:
-  explicit File(const std::string& path) : path_(path), number_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (number_ < 0) {
-      fail_on_file("cannot open payload", path);
-    }
-  }
-  ~File() { close(number_); }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-
-  void read(std::byte* to, std::int64_t bytes, std::int64_t offset) const {
-    for (std::int64_t done = 0; done < bytes;) {
-      const ssize_t count = pread(number_, to + done, static_cast<std::size_t>(bytes - done), offset + done);
-      if (count < 0) {
-        fail_on_file("cannot read payload", path_);
-      }
-      if (count == 0) {
-        throw Failure("payload " + path_ + " ends too early: capture again");
-      }
-      done += count;
-    }
-  }
-
- private:
-  std::string path_;
-  int number_;
-};
+/// A word of the host's memory that the device writes.
+template <class T>
+T seen(T& word) {
+  return std::atomic_ref(word).load(std::memory_order_acquire);
+}
 
 }  // namespace
 
-Reading reading_of(const PlannedOp& op, std::vector<std::int64_t>* offsets) {
-  Reading reading;
-  reading.head = add(reading, op.head);
-  reading.tail = add(reading, op.tail);
-  reading.final = add(reading, op.final);
-  for (const Partner& partner : op.partners) {
-    const std::int64_t at = add(reading, partner.payload);
-    if (offsets != nullptr) {
-      offsets->push_back(at);
-    }
-    reading.head = at >= 0 ? 0 : reading.head;  // messages are found from the region's beginning
-  }
-  return reading;
-}
-
-Prefetch::Prefetch(std::vector<Reading> readings, std::int64_t pool_bytes, int device, std::int64_t* shown_counts)
+Prefetch::Prefetch(std::vector<Reading> readings, std::int64_t pool_bytes, int device, int readers,
+                   std::int64_t* shown_counts)
     : readings_(std::move(readings)),
       device_(device),
       shown_(shown_counts),
-      pool_(largest(readings_) == 0 ? 0 : aligned(std::max(pool_bytes, largest(readings_)))),
-      begun_(readings_.size()),
+      pool_(largest(readings_) == 0 ? 0 : std::max(pool_bytes, largest(readings_))),
+      queue_(kPieceBytes),
+      loads_(readings_.size()),
       counted_(readings_.size()) {
-  const auto entries = static_cast<std::int64_t>(readings_.size()) + 1;
   room_ = device_memory(pool_.bytes());
-  payloads_ = device_memory(entries * static_cast<std::int64_t>(sizeof(Payload)));
-  table_ = pinned_memory(entries * static_cast<std::int64_t>(sizeof(Payload)));
-  ended_ = pinned_memory(entries * 8);
-  looked_ = pinned_memory(entries * 4);
-  staging_ = pinned_memory(2 * kStaging);
-  PRUNED_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-  for (cudaEvent_t& event : copied_) {
-    PRUNED_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  payloads_ = device_memory((entries() + 1) * static_cast<std::int64_t>(sizeof(Payload)));
+  table_ = pinned_memory((entries() + 1) * static_cast<std::int64_t>(sizeof(Payload)));
+  ended_ = pinned_memory((entries() + 1) * 8);
+  looked_ = pinned_memory((entries() + 1) * 4);
+  cudaStream_t stream = nullptr;
+  PRUNED_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  stream_.reset(stream);
+  for (int i = 0; i < (pool_.bytes() == 0 ? 0 : readers); ++i) {
+    readers_.push_back(
+        std::make_unique<PayloadReader>(queue_, stream, [this](const Load& load) { publish(load); }));
   }
 }
 
 Prefetch::~Prefetch() {
   stop();
-  for (std::byte* data : apart_) {
-    cudaFree(data);
+  cudaStreamSynchronize(stream_.get());
+  for (const Apart& apart : apart_) {
+    cudaFree(apart.data);
   }
-  for (cudaEvent_t event : copied_) {
-    cudaEventDestroy(event);
-  }
-  cudaStreamDestroy(stream_);
 }
 
 void Prefetch::start() {
   auto* table = reinterpret_cast<Payload*>(table_.get());
-  for (std::size_t entry = 0; entry < readings_.size(); ++entry) {
-    begun_[entry] = readings_[entry].bytes == 0;
-    table[entry] = {nullptr, nullptr, nullptr, begun_[entry] ? 1U : 0U};
+  for (std::int64_t entry = 0; entry < entries(); ++entry) {
+    loads_[entry].reading = &readings_[entry];
+    loads_[entry].entry = entry;
+    table[entry] = {nullptr, nullptr, nullptr, readings_[entry].bytes == 0 ? 1U : 0U};
   }
   PRUNED_CUDA(cudaMemcpy(payloads_.get(), table, readings_.size() * sizeof(Payload), cudaMemcpyDefault));
-  thread_ = std::thread([this] { run(); });
+  for (const auto& reader : readers_) {
+    threads_.emplace_back([this, &reader] { run([&] { reader->run(); }); });
+  }
+  threads_.emplace_back([this] { run([&] { keep_ahead(); }); });
 }
 
 void Prefetch::stop() {
   stopped_ = true;
-  if (thread_.joinable()) {
-    thread_.join();
+  queue_.close();
+  for (std::thread& thread : threads_) {
+    thread.join();
   }
+  threads_.clear();
 }
 
 std::string Prefetch::trouble() const {
@@ -132,98 +89,124 @@ std::string Prefetch::trouble() const {
   return trouble_;
 }
 
-void Prefetch::run() {
+/// What a thread does. If it fails, all end.
+void Prefetch::run(const std::function<void()>& work) {
   try {
     PRUNED_CUDA(cudaSetDevice(device_));
     ignore_captures();
-    while (!stopped_) {
-      if (!advance()) {
-        std::this_thread::sleep_for(kPause);
-      }
-    }
+    work();
   } catch (const std::exception& error) {
-    const std::lock_guard lock(mutex_);
-    trouble_ = error.what();
+    {
+      const std::lock_guard lock(mutex_);
+      trouble_ = trouble_.empty() ? error.what() : trouble_;
+    }
+    stopped_ = true;
+    queue_.close();
   }
 }
 
-bool Prefetch::advance() {
-  const bool looked = look();
-  return read_ahead() || looked;
+void Prefetch::keep_ahead() {
+  while (!stopped_) {
+    give_back();
+    const bool looked = look();
+    if (!read_ahead() && !looked) {
+      std::this_thread::sleep_for(kPause);
+    }
+  }
 }
-
-bool Prefetch::over(std::int64_t entry) const { return const_cast<volatile std::uint64_t*>(ended())[entry] != 0; }
 
 bool Prefetch::read_ahead() {
-  const auto count = static_cast<std::int64_t>(readings_.size());
-  while (next_ < count && begun_[next_]) {
+  while (next_ < entries() && (readings_[next_].bytes == 0 || loads_[next_].region != nullptr)) {
     ++next_;
   }
-  pool_.give_back([&](std::int64_t entry) { return over(entry); });
-  if (next_ == count) {
+  if (next_ == entries()) {
     return false;
   }
   const auto at = pool_.take(readings_[next_].bytes, next_);
   if (at.has_value()) {
-    load(next_, room_.get() + *at);
+    loads_[next_].region = room_.get() + *at;
+    queue_.add(loads_[next_]);
   }
   return at.has_value();
 }
 
-/// Counts who has come for a payload, and reads what was wanted too early.
+void Prefetch::give_back() {
+  const auto is_over = [&](std::int64_t entry) { return over(entry); };
+  pool_.give_back(is_over);
+  std::erase_if(apart_, [&](const Apart& apart) {
+    if (!over(apart.entry)) {
+      return false;
+    }
+    PRUNED_CUDA(cudaFreeAsync(apart.data, stream_.get()));
+    return true;
+  });
+}
+
+/// Nobody will read its region or write to it any more: an operation may end that has not looked at its payload.
+bool Prefetch::over(std::int64_t entry) const { return seen(ended()[entry]) != 0 && loads_[entry].left == 0; }
+
+/// Counts who has come for a payload, and hurries those on that are waited for; whether somebody came.
 bool Prefetch::look() {
-  const auto count = static_cast<std::int64_t>(readings_.size());
-  bool any = false;
-  while (uncounted_ < count && (counted_[uncounted_] || readings_[uncounted_].bytes == 0)) {
+  while (uncounted_ < entries() && (counted_[uncounted_] || readings_[uncounted_].bytes == 0)) {
     ++uncounted_;
   }
-  for (std::int64_t entry = uncounted_; entry < std::min(next_ + 256, count); ++entry) {
-    const std::uint32_t seen = const_cast<volatile std::uint32_t*>(looked())[entry];
-    if (seen == 0 || counted_[entry] || readings_[entry].bytes == 0) {
+  const std::int64_t near = std::min(next_ + kNear, entries());
+  const std::int64_t first = swept_ < near || swept_ == entries() ? near : swept_;
+  swept_ = std::min(first + kSweep, entries());
+  const bool any = look_from(uncounted_, near);
+  return look_from(first, swept_) || any;
+}
+
+bool Prefetch::look_from(std::int64_t first, std::int64_t last) {
+  bool any = false;
+  for (std::int64_t entry = first; entry < last; ++entry) {
+    if (counted_[entry] || readings_[entry].bytes == 0) {
       continue;
     }
-    const int kind = seen == 1 ? 0 : begun_[entry] ? 2 : 1;
-    ++counts_[kind];
-    counted_[entry] = any = true;
-    if (shown_ != nullptr) {
-      shown_[kind] = counts_[kind];
-    }
-    if (kind == 1) {
-      void* data = nullptr;
-      PRUNED_CUDA(cudaMallocAsync(&data, static_cast<std::size_t>(readings_[entry].bytes), stream_));
-      apart_.push_back(static_cast<std::byte*>(data));
-      load(entry, apart_.back());
+    const bool is_ended = seen(ended()[entry]) != 0;
+    const std::uint32_t how = seen(looked()[entry]);
+    counted_[entry] = how != 0 || is_ended;
+    if (how != 0) {
+      const Outcome found = outcome(entry, how == 1);
+      if (shown_ != nullptr) {
+        shown_[found] = counts_[found] + 1;
+      }
+      ++counts_[found];
+      any = true;
     }
   }
   return any;
 }
 
-/// The addresses go after the data, and that they are there after the addresses.
-void Prefetch::load(std::int64_t entry, std::byte* region) {
-  begun_[entry] = true;
-  const Reading& reading = readings_[entry];
-  for (const Reading::Piece& piece : reading.pieces) {
-    copy(piece.part, region + piece.at);
+Prefetch::Outcome Prefetch::outcome(std::int64_t entry, bool was_there) {
+  Load& load = loads_[entry];
+  if (was_there) {
+    return kHit;
   }
-  const auto at = [&](std::int64_t offset) { return offset < 0 ? nullptr : region + offset; };
-  Payload& from = reinterpret_cast<Payload*>(table_.get())[entry];
-  from = {at(reading.head), at(reading.tail), at(reading.final), 1};
-  Payload* to = payloads() + entry;
-  PRUNED_CUDA(cudaMemcpyAsync(to, &from, offsetof(Payload, ready), cudaMemcpyDefault, stream_));
-  PRUNED_CUDA(cudaMemcpyAsync(&to->ready, &from.ready, sizeof from.ready, cudaMemcpyDefault, stream_));
+  const bool has_room = load.region != nullptr;
+  if (!has_room) {
+    read_apart(load);
+  }
+  const bool had_begun = !queue_.hurry(load);
+  return has_room && had_begun ? kStall : kMiss;
 }
 
-void Prefetch::copy(const Part& part, std::byte* to) {
-  const File file(part.path);
-  for (std::int64_t done = 0; done < part.nbytes; done += kStaging) {
-    const std::int64_t bytes = std::min(kStaging, part.nbytes - done);
-    std::byte* staged = staging_.get() + turn_ * kStaging;
-    PRUNED_CUDA(cudaEventSynchronize(copied_[turn_]));
-    file.read(staged, bytes, part.offset + done);
-    PRUNED_CUDA(cudaMemcpyAsync(to + done, staged, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream_));
-    PRUNED_CUDA(cudaEventRecord(copied_[turn_], stream_));
-    turn_ = 1 - turn_;
-  }
+void Prefetch::read_apart(Load& load) {
+  void* data = nullptr;
+  PRUNED_CUDA(cudaMallocAsync(&data, static_cast<std::size_t>(load.reading->bytes), stream_.get()));
+  apart_.push_back({load.entry, static_cast<std::byte*>(data)});
+  load.region = apart_.back().data;
+  queue_.add(load);
+}
+
+/// The addresses go after the data, and that they are there after the addresses.
+void Prefetch::publish(const Load& load) {
+  const auto at = [&](std::int64_t offset) { return offset < 0 ? nullptr : load.region + offset; };
+  Payload& from = reinterpret_cast<Payload*>(table_.get())[load.entry];
+  from = {at(load.reading->head), at(load.reading->tail), at(load.reading->final), 1};
+  Payload* to = payloads() + load.entry;
+  PRUNED_CUDA(cudaMemcpyAsync(to, &from, offsetof(Payload, ready), cudaMemcpyDefault, stream_.get()));
+  PRUNED_CUDA(cudaMemcpyAsync(&to->ready, &from.ready, sizeof from.ready, cudaMemcpyDefault, stream_.get()));
 }
 
 }  // namespace pruned::device

@@ -1,41 +1,27 @@
-// The thread that reads payloads ahead: from files, through pinned memory, to the device, by its copy engines.
+// Payloads that are read ahead: from files, through pinned memory, to a pool on the device.
 //
-// Payloads come in the order of operations, as long as the pool has room; an operation's room is free once it has
-// ended. One that is wanted and has not begun, because operations came in another order than planned, is read at once
-// into memory of its own: a miss. One that is wanted before it is there is a stall.
+// They come in the order of operations, as long as the pool has room; an operation's room is free once it has ended. A
+// thread says what is read next, and looks who has come for what; others read (payload_reader.h). A payload that is
+// wanted and that nobody has begun to read, because operations came in another order than planned, is read before all
+// others: a miss. If it has no room in the pool it gets memory of its own. One that is wanted while it is read is a
+// stall.
 
 #pragma once
 
-#include <atomic>
-#include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
-#include "check.h"
-#include "memory.h"
-#include "plan.h"
+#include "load_queue.h"
+#include "payload_reader.h"
 #include "pool.h"
 
 namespace pruned::device {
 
-/// What one entry reads, and where in its region each part begins.
-struct Reading {
-  struct Piece {
-    Part part;
-    std::int64_t at = 0;
-  };
-  std::int64_t bytes = 0;
-  std::vector<Piece> pieces;
-  std::int64_t head = -1, tail = -1, final = -1;  // -1: there is none
-};
-
-/// Lays out what an operation brings; `offsets`, by partner: where its payload begins, -1 if it has none.
-Reading reading_of(const PlannedOp& op, std::vector<std::int64_t>* offsets = nullptr);
-
 class Prefetch {
  public:
   /// `readings` by entry. All memory is taken here, on the current device.
-  Prefetch(std::vector<Reading> readings, std::int64_t pool_bytes, int device, std::int64_t* shown_counts);
+  Prefetch(std::vector<Reading> readings, std::int64_t pool_bytes, int device, int readers, std::int64_t* shown_counts);
   ~Prefetch();
 
   void start();
@@ -45,39 +31,52 @@ class Prefetch {
   std::uint64_t* ended() const { return reinterpret_cast<std::uint64_t*>(ended_.get()); }
   std::uint32_t* looked() const { return reinterpret_cast<std::uint32_t*>(looked_.get()); }
   std::int64_t pool_bytes() const { return pool_.bytes(); }
-  std::int64_t hits() const { return counts_[0]; }
-  std::int64_t misses() const { return counts_[1]; }
-  std::int64_t stalls() const { return counts_[2]; }
-  /// What went wrong in the thread; empty: nothing.
+  std::int64_t hits() const { return counts_[kHit]; }
+  std::int64_t misses() const { return counts_[kMiss]; }
+  std::int64_t stalls() const { return counts_[kStall]; }
+  /// What went wrong in a thread first; empty: nothing.
   std::string trouble() const;
 
  private:
-  void run();
-  bool advance();
+  enum Outcome { kHit, kMiss, kStall };  // as on the board
+
+  struct Apart {
+    std::int64_t entry;
+    std::byte* data;
+  };
+
+  std::int64_t entries() const { return static_cast<std::int64_t>(readings_.size()); }
+  void run(const std::function<void()>& work);
+  void keep_ahead();
   bool read_ahead();
-  bool look();
+  void give_back();
   bool over(std::int64_t entry) const;
-  void load(std::int64_t entry, std::byte* region);
-  void copy(const Part& part, std::byte* to);
+  bool look();
+  bool look_from(std::int64_t first, std::int64_t last);
+  Outcome outcome(std::int64_t entry, bool was_there);
+  void read_apart(Load& load);
+  void publish(const Load& load);
 
   std::vector<Reading> readings_;
   int device_;
   std::int64_t* shown_;  // of the board: hits, misses, stalls; null: nobody looks
   RingPool pool_;
   DeviceMemory room_, payloads_;
-  PinnedMemory staging_, table_, ended_, looked_;
-  cudaStream_t stream_ = nullptr;
-  cudaEvent_t copied_[2] = {};
-  int turn_ = 0;
-  std::int64_t next_ = 0;         // the first that has not begun
-  std::int64_t uncounted_ = 0;    // the first that nobody has wanted yet
-  std::vector<bool> begun_, counted_;
-  std::vector<std::byte*> apart_;
+  PinnedMemory table_, ended_, looked_;
+  Stream stream_;
+  LoadQueue queue_;
+  std::vector<Load> loads_;      // by entry
+  std::int64_t next_ = 0;        // the first that has no room yet
+  std::int64_t uncounted_ = 0;   // the first that nobody has wanted yet
+  std::int64_t swept_ = 0;       // how far those beyond were looked at
+  std::vector<bool> counted_;
+  std::vector<Apart> apart_;
   std::atomic<std::int64_t> counts_[3] = {};
   std::atomic<bool> stopped_ = false;
   mutable std::mutex mutex_;
   std::string trouble_;
-  std::thread thread_;
+  std::vector<std::unique_ptr<PayloadReader>> readers_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace pruned::device

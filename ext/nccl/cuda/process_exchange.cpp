@@ -82,7 +82,9 @@ Verdict ProcessGroup::launch(std::span<const Message> messages, cudaStream_t str
     if (!all.has_value()) {
       return mismatch(next_, done);
     }
+    order_.begin(stream);
     launch_found(next_++, *all, stream);
+    order_.end(stream);
   }
   return Verdict::kFine;
 }

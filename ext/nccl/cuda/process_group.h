@@ -13,6 +13,7 @@
 #include "peer_memory.h"
 #include "plan.h"
 #include "prefetch.h"
+#include "stream_order.h"
 #include "trouble.h"
 
 namespace pruned::device {
@@ -129,6 +130,7 @@ class ProcessGroup {
   std::vector<PeerMemory> opened_;
 
   std::mutex mutex_;
+  StreamOrder order_;
   std::int64_t next_ = 0;
   bool replayed_ = false;  // the device alone knows which operation comes next
   int communicators_ = 0;

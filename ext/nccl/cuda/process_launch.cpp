@@ -36,8 +36,10 @@ Verdict ProcessGroup::launch(const Work& work, cudaStream_t stream) {
   replayed_ = replayed_ || captured;
   RingJob job = this->job(work, planned);
   job.number = replayed_ ? -1 : number;
+  order_.begin(stream);
   publish(job, work, planned, stream);
   launch_job(job, stream);
+  order_.end(stream);
   ++next_;
   return Verdict::kFine;
 }

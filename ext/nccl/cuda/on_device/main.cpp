@@ -1,12 +1,13 @@
 // The engine on a GPU: `check` holds it to rings of N real ranks, bit for bit; `speed` measures it; `pair` checks two
-// sandbox members, a process each, on one GPU; `scenes` are graphs, messages and time. ARC_DEVICE is the GPU that
-// virtual members use, if it is another one. Exit status 1 if something differs.
+// sandbox members, a process each, on one GPU; `scenes` are graphs, messages and time; `payloads` measures what reads
+// them ahead. ARC_DEVICE is the GPU that virtual members use, if it is another one. Exit status 1 if something differs.
 
 #include <cstdio>
 #include <cstring>
 #include <string>
 
 #include "checks.h"
+#include "payload_speed.h"
 #include "scenes.h"
 #include "speed.h"
 
@@ -24,6 +25,10 @@ int main(int argc, char** argv) {
       const bool graph = check_graph(), messages = check_messages(), paced = check_paced();
       return graph && messages && paced ? 0 : 1;
     }
+    if (what == "payloads") {
+      measure_payloads();
+      return 0;
+    }
     if (what == "speed") {
       measure_speed(argc > 2 ? std::stoi(argv[2]) : 0);
       return 0;
@@ -32,6 +37,6 @@ int main(int argc, char** argv) {
     std::printf("failed: %s\n", error.what());
     return 1;
   }
-  std::puts("give it: check [MODE [SIZE]] | pair | scenes | speed [CHANNELS]");
+  std::puts("give it: check [MODE [SIZE]] | pair | scenes | payloads | speed [CHANNELS]");
   return 2;
 }

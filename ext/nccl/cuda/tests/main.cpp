@@ -10,6 +10,10 @@ int main() {
   pruned::device::testing::test_clock();
   pruned::device::testing::test_pacing();
   pruned::device::testing::test_messages();
+  pruned::device::testing::test_payloads();
+  pruned::device::testing::test_prefetch();
+  pruned::device::testing::test_peer_memory();
+  pruned::device::testing::test_stream_order();
   std::cout << pruned::testing::checks << " checks, " << pruned::testing::failures << " failures\n";
   return pruned::testing::failures == 0 ? 0 : 1;
 }

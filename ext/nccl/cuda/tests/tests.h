@@ -8,5 +8,9 @@ void test_rings();
 void test_clock();
 void test_pacing();
 void test_messages();
+void test_payloads();
+void test_prefetch();
+void test_peer_memory();
+void test_stream_order();
 
 }  // namespace pruned::device::testing

@@ -1,0 +1,230 @@
+#include "fake_cuda.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <new>
+#include <thread>
+
+#include "cuda_runtime_api.h"
+
+namespace fake_cuda {
+namespace {
+
+std::mutex mutex;  // of all that streams and events have
+std::condition_variable changed;
+bool held = false;
+std::atomic<bool> capturing = false;
+std::atomic<long> copy_count = 0, allocated = 0;
+thread_local int device = 0;
+thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
+
+constexpr std::align_val_t kAlign{256};
+
+cudaError_t allowed() {
+  return capturing && capture_mode != cudaStreamCaptureModeRelaxed ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
+}
+
+/// A word is written at once, so that a thread may look at it meanwhile.
+void copy(void* to, const void* from, std::size_t bytes) {
+  if (bytes == sizeof(std::uint64_t)) {
+    std::uint64_t word;
+    std::memcpy(&word, from, bytes);
+    std::atomic_ref(*static_cast<std::uint64_t*>(to)).store(word, std::memory_order_release);
+  } else {
+    std::memcpy(to, from, bytes);
+  }
+}
+
+void set_held(bool to) {
+  {
+    const std::lock_guard lock(mutex);
+    held = to;
+  }
+  changed.notify_all();
+}
+
+}  // namespace
+
+Held::Held() { set_held(true); }
+Held::~Held() { set_held(false); }
+Capturing::Capturing() { capturing = true; }
+Capturing::~Capturing() { capturing = false; }
+long copies() { return copy_count; }
+long allocations() { return allocated; }
+
+}  // namespace fake_cuda
+
+struct CUevent_st {
+  long recorded = 0, passed = 0;
+};
+
+struct CUstream_st {
+  std::deque<std::function<void()>> tasks;
+  bool working = false, ends = false;
+  unsigned long long capture = 0;
+  std::thread thread{[this] { run(); }};
+
+  void run() {
+    std::unique_lock lock(fake_cuda::mutex);
+    for (;;) {
+      fake_cuda::changed.wait(lock, [&] { return (ends && tasks.empty()) || (!fake_cuda::held && !tasks.empty()); });
+      if (tasks.empty()) {
+        return;
+      }
+      const std::function<void()> task = std::move(tasks.front());
+      tasks.pop_front();
+      working = true;
+      lock.unlock();
+      task();
+      lock.lock();
+      working = false;
+      fake_cuda::changed.notify_all();
+    }
+  }
+
+  void put(std::function<void()> task) {
+    {
+      const std::lock_guard lock(fake_cuda::mutex);
+      tasks.push_back(std::move(task));
+    }
+    fake_cuda::changed.notify_all();
+  }
+};
+
+using namespace fake_cuda;
+
+void fake_cuda::launch(cudaStream_t stream, std::function<void()> kernel) { stream->put(std::move(kernel)); }
+void fake_cuda::set_capture(cudaStream_t stream, unsigned long long capture) { stream->capture = capture; }
+
+const char* cudaGetErrorString(cudaError_t error) {
+  constexpr const char* kTexts[] = {"no error", "invalid device ordinal", "out of memory", "not while capturing"};
+  return kTexts[error];
+}
+cudaError_t cudaGetLastError() { return cudaSuccess; }
+cudaError_t cudaGetDevice(int* current) { return *current = device, cudaSuccess; }
+cudaError_t cudaSetDevice(int number) {
+  if (number < 0 || number >= kDevices) {
+    return cudaErrorInvalidDevice;
+  }
+  device = number;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceSynchronize() { return allowed(); }
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  std::swap(*mode, capture_mode);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void** data, std::size_t bytes) {
+  *data = ::operator new(bytes, kAlign);
+  ++allocated;
+  return allowed();
+}
+cudaError_t cudaFree(void* data) {
+  if (data != nullptr) {
+    ::operator delete(data, kAlign);
+    --allocated;
+  }
+  return allowed();
+}
+cudaError_t cudaMallocAsync(void** data, std::size_t bytes, cudaStream_t) { return cudaMalloc(data, bytes); }
+cudaError_t cudaFreeAsync(void* data, cudaStream_t stream) {
+  stream->put([data] { cudaFree(data); });
+  return allowed();
+}
+cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned) {
+  *data = ::operator new(bytes, kAlign);
+  return allowed();
+}
+cudaError_t cudaFreeHost(void* data) { return ::operator delete(data, kAlign), allowed(); }
+cudaError_t cudaHostRegister(void*, std::size_t, unsigned) { return allowed(); }
+cudaError_t cudaHostUnregister(void*) { return allowed(); }
+cudaError_t cudaHostGetDevicePointer(void** on_device, void* host, unsigned) { return *on_device = host, cudaSuccess; }
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* data) {
+  std::memcpy(handle, &data, sizeof data);
+  return allowed();
+}
+cudaError_t cudaIpcOpenMemHandle(void** data, cudaIpcMemHandle_t handle, unsigned) {
+  std::memcpy(data, &handle, sizeof *data);
+  return allowed();
+}
+cudaError_t cudaIpcCloseMemHandle(void*) { return allowed(); }
+
+cudaError_t cudaMemset(void* data, int value, std::size_t bytes) {
+  std::memset(data, value, bytes);
+  return allowed();
+}
+cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind) {
+  copy(to, from, bytes);
+  return allowed();
+}
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
+  stream->put([to, from, bytes] { copy(to, from, bytes); });
+  ++copy_count;
+  return allowed();
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  *stream = new CUstream_st;
+  return allowed();
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  {
+    const std::lock_guard lock(mutex);
+    stream->ends = true;
+  }
+  changed.notify_all();
+  stream->thread.join();
+  delete stream;
+  return allowed();
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] { return stream->tasks.empty() && !stream->working; });
+  return allowed();
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  long last = 0;
+  {
+    const std::lock_guard lock(mutex);
+    last = event->recorded;
+  }
+  stream->put([event, last] {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return event->passed >= last; });
+  });
+  return allowed();
+}
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* capture) {
+  *status = stream->capture != 0 ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  *capture = stream->capture;
+  return allowed();
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = new CUevent_st;
+  return allowed();
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) { return delete event, allowed(); }
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  long number = 0;
+  {
+    const std::lock_guard lock(mutex);
+    number = ++event->recorded;
+  }
+  stream->put([event, number] {
+    const std::lock_guard lock(mutex);
+    event->passed = std::max(event->passed, number);
+  });
+  return allowed();
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&, last = event->recorded] { return event->passed >= last; });
+  return allowed();
+}
