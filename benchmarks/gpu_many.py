@@ -4,7 +4,7 @@
 
 In the largest world rank 0 pauses after its second step, and all others come to rest: they wait for it. Meanwhile the
 driver's checkpoint takes some of them off the device, all at one time, and brings them back. Ranks do the same work, so
-the losses of all have to be the same.
+the losses of all have to be the same, of those too.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _ticks(pid: int) -> int:
 
 def checkpoint(pids: list[int]) -> dict[str, Any]:
     """Take processes off the device, all of them, then bring them back."""
-    found: dict[str, Any] = {"processes": len(pids), "out_s": [], "back_s": []}
+    found: dict[str, Any] = {"processes": len(pids), "out_s": [], "back_s": [], "errors": []}
     saved: list[int] = []
     try:
         driver, before = Checkpoint(), device_used()
@@ -93,12 +93,12 @@ def checkpoint(pids: list[int]) -> dict[str, Any]:
             saved.append(pid)
         found["freed"] = before - device_used()
     except CheckpointError as error:
-        found["error"] = str(error)
+        found["errors"].append(str(error))
     for pid in saved:
         try:
             found["back_s"].append(_timed(driver.restore, pid))
         except CheckpointError as error:
-            found["error"] = str(error)
+            found["errors"].append(str(error))
     return found
 
 

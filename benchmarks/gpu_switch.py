@@ -4,12 +4,14 @@
 
 Needs a CUDA device. Each part has a time limit of its own, and what it found stays when another part fails. Part
 `switch` is made with each of the libraries, builds of ext/cuda that differ, in turns on one GPU; left out: as it is
-built.
+built. It says in which calls of the driver both processes spent the time of a switch; `small_pages` does the same with
+a host pool that is not in huge pages; `pieces` makes these calls, and copies, by themselves.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -24,7 +26,11 @@ from typing import Any
 
 from benchmarks.checkpoint import Checkpoint
 from benchmarks.contexts import contexts
-from benchmarks.training_ranks import GIB, ROOT, Found, Rank, ranks
+from benchmarks.switch_pieces import pieces
+from benchmarks.switch_pieces import rate as two_ways
+from benchmarks.switch_table import table
+from benchmarks.training_ranks import ROOT, Found, Rank, ranks
+from prism.gpu.cuda.pool_file import NAME, PoolFile
 from prism.gpu.cuda.residency_abi import library_path
 
 JOBS = ROOT / "tests" / "jobs"
@@ -58,17 +64,17 @@ def rate(folder: Path) -> Found:
     """What PCIe gives to plain copies of pinned memory, in GB/s: of one process, and of two, one in each direction."""
     with ranks(folder, None, None, layers=1) as (one, other):
         found = one.do("rate 4")
-        both = []
-        for _ in range(3):
-            one.tell("copies out 4 3")
-            other.tell("copies back 4 3")
-            done = one.answer(), other.answer()
-            span = max(each["end"] for each in done) - min(each["begin"] for each in done)
-            both.append(sum(each["bytes"] for each in done) / span / 1e9)
-    return {**found, "two": max(both), "two_all": both}
+        both = two_ways(one, other, "whole", 4)
+    return {**found, "two": both["gb_per_s"], "two_all": both["all"]}
 
 
 def switch(folder: Path) -> Found:
+    """The host pool as ranks have it: in huge pages, where this process may mount."""
+    with contextlib.closing(PoolFile(folder / NAME)) as file:
+        return {**small_pages(folder), "huge": file.huge}
+
+
+def small_pages(folder: Path) -> Found:
     """With each library two processes take turns on the device: serially, and one out while the other comes in."""
     builds = libraries()
     with ranks(folder, *(library for library in builds.values() for _ in range(2))) as started:
@@ -101,25 +107,27 @@ def turns(one: Rank, other: Rank, beside: Rank) -> Found:
         beside.do("empty")
         return {"error": str(error)}
     out, back = (statistics.median(turn[way] for turn in serial) for way in ("out", "back"))
-    middle = statistics.median(duplex)
+    took, crowded = ([one["s"] for one in switches] for switches in (duplex, full))
+    middle = statistics.median(took)
     return {
         "bytes": size, "first_out_s": first["ns"] / 1e9, "out_s": out, "back_s": back, "serial_s": out + back,
-        "duplex_s": middle, "gb_per_s": 2 * size / middle / 1e9, "full_s": statistics.median(full), "losses": losses,
-        "duplex_all": duplex, "full_all": full,
+        "duplex_s": middle, "gb_per_s": 2 * size / middle / 1e9, "full_s": statistics.median(crowded),
+        "losses": losses, "duplex_all": took, "full_all": crowded, "duplex": typical(duplex), "full": typical(full),
     }  # fmt: skip
 
 
-def both_ways(one: Rank, other: Rank, turn: int) -> float:
-    """The seconds of a switch: one goes out while the other comes back; which one it is changes from turn to turn."""
+def both_ways(one: Rank, other: Rank, turn: int) -> Found:
+    """A switch: one goes out while the other comes back; which one it is changes from turn to turn."""
     leaving, coming = (one, other) if turn % 2 == 0 else (other, one)
+    leaving.tell("out")
+    coming.tell(f"back {PATIENCE_MS}")
+    out, back = leaving.answer(), coming.answer()
+    return {"s": max(out["end"], back["end"]) - min(out["begin"], back["begin"]), "out": out, "back": back}
 
-    def both() -> None:
-        leaving.tell("out")
-        coming.tell(f"back {PATIENCE_MS}")
-        leaving.answer()
-        coming.answer()
 
-    return seconds(both)
+def typical(switches: list[Found]) -> Found:
+    """The one that took the median time; of two the longer."""
+    return sorted(switches, key=lambda one: float(one["s"]))[len(switches) // 2]
 
 
 def checkpoint(folder: Path) -> Found:
@@ -183,7 +191,9 @@ def real(job: Path, world: int, steps: int, paged: bool) -> list[Found]:
 
 
 PARTS: dict[str, tuple[Callable[[Path], Found], int]] = {
-    "rate": (rate, 40), "switch": (switch, 120), "checkpoint": (checkpoint, 70), "spill": (spill, 60),
+    "rate": (rate, 40), "pieces": (lambda folder: pieces(folder, built()), 60), "switch": (switch, 120),
+    "small_pages": (small_pages, 120),
+    "checkpoint": (checkpoint, 70), "spill": (spill, 60),
     "reserved": (reserved, 200), "contexts": (contexts, 90),
 }  # fmt: skip
 
@@ -195,29 +205,6 @@ def run_part(name: str) -> Found:
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     lines = done.stdout.strip().splitlines()
     return json.loads(lines[-1]) if done.returncode == 0 and lines else {"error": (done.stderr or "timed out")[-3000:]}
-
-
-def table(found: dict[str, Found]) -> str:
-    """The figures that count, against what they are measured by."""
-    rows = []
-    pages, driver, wire = (found.get(part, {}) for part in ("switch", "checkpoint", "rate"))
-    reached = wire.get("two", wire.get("both"))
-    if "two" in wire:
-        rows.append(f"PCIe: both ways at once {wire['two']:.1f} GB/s for two processes, {wire['both']:.1f} for one")
-    for name, build in pages.get("builds", {}).items():
-        if "error" in build:
-            rows.append(f"{name}: {build['error'][:200]}")
-            continue
-        row = f"{name}: {build['bytes'] / GIB:.2f} GiB out {build['out_s']:.3f} s, back {build['back_s']:.3f} s; "
-        row += f"one out while another comes in {build['duplex_s']:.3f} s, {build['gb_per_s']:.1f} GB/s, "
-        row += f"on a full device {build['full_s']:.3f} s"
-        rows.append(row + (f"; {build['gb_per_s'] / reached:.1%} of PCIe" if reached else ""))
-    if "duplex_s" in pages and "out_s" in driver:
-        out, back = min(driver["out_s"]), min(driver["back_s"])
-        rows.append(
-            f"driver's checkpoint: out {out:.2f} s, back {back:.2f} s; {(out + back) / pages['duplex_s']:.1f} x"
-        )
-    return "\n".join(rows)
 
 
 def main() -> None:

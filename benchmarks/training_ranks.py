@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from prism.gpu.cuda.pool_file import NAME
 from prism.gpu.cuda.residency_abi import SLOT
 
 ROOT = Path(__file__).parents[1]
@@ -26,7 +27,7 @@ class Rank:
     def __init__(self, folder: Path, library: Path | None, layers: int = 8) -> None:
         environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}", "LAYERS": str(layers)}
         if library:
-            environment |= {"LD_PRELOAD": str(library), "POOL": str(folder / "pool"), "SLOTS": str(POOL // SLOT)}
+            environment |= {"LD_PRELOAD": str(library), "POOL": str(folder / NAME), "SLOTS": str(POOL // SLOT)}
         pipe = subprocess.PIPE
         self._process = subprocess.Popen([sys.executable, PROGRAM], stdin=pipe, stdout=pipe, text=True, env=environment)
         self.pid = self._process.pid

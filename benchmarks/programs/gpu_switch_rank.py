@@ -1,11 +1,12 @@
 """A training process of 6 GiB that does what it is told, a line a command, and answers each with a line of JSON.
 
-train N | out | back PATIENCE_MS | spill FILE | rate GIB | copies out/back GIB N | fill BYTES | empty | end
+train N | out | back PATIENCE_MS | spill FILE | rate GIB | copies KIND out/back GIB N | calls GIB S | fill BYTES |
+empty | end
 """
 
 from __future__ import annotations
 
-import functools
+import ctypes
 import json
 import os
 import sys
@@ -17,7 +18,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from prism.gpu.cuda.residency_abi import Moved, Paging
+from benchmarks.programs.host_copies import copies
+from prism.gpu.cuda.residency_abi import SLOT, Moved, Paging
 
 WIDTH, HEADS, LAYERS, BATCH, LENGTH = 2048, 16, 8, 8, 512
 
@@ -73,29 +75,6 @@ def rate(gib: float) -> dict[str, float]:
     return {"out": run(True, False), "back": run(False, True), "both": max(run(True, True) for _ in range(3))}
 
 
-def copies(way: str, gib: float, times: int) -> dict[str, float]:
-    """Copy so much so often, out of the device or back; when that began and ended, by a clock that processes share."""
-    host, device = buffers(int(gib * (1 << 30)))
-    torch.cuda.synchronize()
-    begin = time.monotonic()
-    for _ in range(times):
-        if way == "out":
-            host.copy_(device, non_blocking=True)
-        else:
-            device.copy_(host, non_blocking=True)
-    torch.cuda.synchronize()
-    return {"begin": begin, "end": time.monotonic(), "bytes": times * host.numel()}
-
-
-@functools.cache
-def buffers(nbytes: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Pinned memory and the device's."""
-    return (
-        torch.empty(nbytes, dtype=torch.uint8, pin_memory=True),
-        torch.empty(nbytes, dtype=torch.uint8, device="cuda"),
-    )
-
-
 class Beside:
     """Memory of the device that others do not get."""
 
@@ -119,21 +98,57 @@ def memory() -> dict[str, Any]:
     return {**told, "free": free, "total": total}
 
 
-def moved(what: Moved) -> dict[str, int]:
-    return {"bytes": what.bytes, "ns": what.ns, "free": what.free}
+class Mover:
+    """Moves this process's memory, and tells what calls of the driver that took: by kind, how many and ms."""
+
+    def __init__(self, library: Path) -> None:
+        self._paging = Paging(library)
+        self._paging.open(Path(os.environ["POOL"]), int(os.environ["SLOTS"]), os.getpid())
+        self._cuda = ctypes.CDLL(str(library))
+
+    def out(self, _: str) -> dict[str, Any]:
+        return self._counted(self._paging.out)
+
+    def back(self, patience_ms: str) -> dict[str, Any]:
+        return self._counted(lambda: self._paging.back(int(patience_ms or 0)))
+
+    def spill(self, path: str) -> dict[str, Any]:
+        return self._counted(lambda: self._paging.spill(Path(path)))
+
+    def calls(self, words: str) -> dict[str, Any]:
+        """Take so much memory and give it back, again and again for so long; nothing is copied."""
+        gib, seconds = map(float, words.split())
+        blocks = [ctypes.c_void_p() for _ in range(int(gib * (1 << 30)) // SLOT)]
+
+        def take_and_give() -> None:
+            end = time.monotonic() + seconds
+            while time.monotonic() < end:
+                codes = [self._cuda.cudaMalloc(ctypes.byref(block), ctypes.c_size_t(SLOT)) for block in blocks]
+                codes += [self._cuda.cudaFree(block) for block in blocks]
+                assert not any(codes), f"cudaMalloc or cudaFree: {set(codes)}"
+
+        return self._counted(take_and_give)
+
+    def _counted(self, move: Callable[[], Moved | None]) -> dict[str, Any]:
+        before, begin = self._paging.calls(), time.monotonic()
+        what, end = move(), time.monotonic()
+        told = {"bytes": what.bytes, "ns": what.ns, "free": what.free} if what is not None else {}
+        calls = {
+            kind: (count - before[kind][0], (ns - before[kind][1]) / 1e6)
+            for kind, (count, ns) in self._paging.calls().items()
+            if count > before[kind][0]
+        }
+        return {**told, "begin": begin, "end": end, "calls": calls}
 
 
 def main() -> None:
     layers = int(os.environ.get("LAYERS", LAYERS))
     training = Training(layers)
     preloaded = os.environ.get("LD_PRELOAD")
-    paging = Paging(Path(preloaded)) if preloaded else None
-    if paging:
-        paging.open(Path(os.environ["POOL"]), int(os.environ["SLOTS"]), os.getpid())
     beside = Beside()
     commands: dict[str, Callable[[str], Any]] = {
         "copies": lambda words: copies(
-            *(kind(word) for kind, word in zip((str, float, int), words.split(), strict=True))
+            *(kind(word) for kind, word in zip((str, str, float, int), words.split(), strict=True))
         ),
         "fill": lambda left: beside.fill(int(left)),
         "empty": lambda _: beside.empty(),
@@ -141,12 +156,9 @@ def main() -> None:
         "rate": lambda gib: rate(float(gib)),
         "memory": lambda _: memory(),
     }
-    if paging:
-        commands |= {
-            "out": lambda _: moved(paging.out()),
-            "back": lambda patience: moved(paging.back(int(patience or 0))),
-            "spill": lambda path: moved(paging.spill(Path(path))),
-        }
+    if preloaded:
+        mover = Mover(Path(preloaded))
+        commands |= {"out": mover.out, "back": mover.back, "spill": mover.spill, "calls": mover.calls}
     print(json.dumps({"pid": os.getpid(), **memory()}), flush=True)
     for line in sys.stdin:
         command, _, argument = line.strip().partition(" ")

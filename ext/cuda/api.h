@@ -41,6 +41,27 @@ typedef struct {
   uint64_t passed;        /* requests that were left to the runtime: small ones */
 } residency_figures;
 
+/* The kinds of calls of the driver that moves are made of. */
+enum residency_call {
+  RESIDENCY_CALL_SETTLE = 0,  /* wait for what the program has on the device */
+  RESIDENCY_CALL_PIN = 1,     /* a slot of the host pool */
+  RESIDENCY_CALL_CREATE = 2,  /* physical memory */
+  RESIDENCY_CALL_MAP = 3,     /* put it behind addresses */
+  RESIDENCY_CALL_OPEN = 4,    /* let the device use them */
+  RESIDENCY_CALL_UNMAP = 5,
+  RESIDENCY_CALL_RELEASE = 6, /* physical memory */
+  RESIDENCY_CALL_COPY = 7,    /* begin a copy */
+  RESIDENCY_CALL_WAIT = 8,    /* for copies */
+  RESIDENCY_CALL_PAUSE = 9,   /* for memory that others are giving back */
+  RESIDENCY_CALLS = 10,
+};
+
+/* All calls of a kind that this process has made. */
+typedef struct {
+  uint64_t count;
+  uint64_t ns; /* from call to return, together */
+} residency_tally;
+
 RESIDENCY_API const char* residency_error(void);
 
 /* Use the host pool in the file `path`, of `slots` slots of 32 MiB, as owner `owner` (from 1); the file may be new. */
@@ -59,6 +80,9 @@ RESIDENCY_API int32_t residency_spill(const char* path, residency_moved* moved);
 RESIDENCY_API void residency_ask_through(int32_t descriptor);
 
 RESIDENCY_API void residency_read(residency_figures* figures);
+
+/* By kind, RESIDENCY_CALLS of them. */
+RESIDENCY_API void residency_read_calls(residency_tally* tallies);
 
 #ifdef __cplusplus
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tally.h"
+
 namespace residency {
 namespace {
 
@@ -56,7 +58,7 @@ void Copies::piecewise(const Segment& segment, std::size_t chunk, Copy copy) {
 
 void Copies::out(Segment& segment, std::size_t chunk) {
   piecewise(segment, chunk, [&](DevicePointer device, std::byte* host, std::size_t size) {
-    RESIDENCY_CHECK(cuMemcpyDtoHAsync(host, device, size, stream_));
+    RESIDENCY_CHECK_TALLIED(COPY, cuMemcpyDtoHAsync(host, device, size, stream_));
   });
   if (leaving_.empty() || !leaving_.back().takes(segment, chunk)) {
     leaving_.emplace_back().copied = event();
@@ -68,7 +70,8 @@ void Copies::out(Segment& segment, std::size_t chunk) {
 void Copies::unmap_finished(bool wait) {
   while (!leaving_.empty()) {
     const Run& run = leaving_.front();
-    const Result state = wait ? driver().cuEventSynchronize(run.copied) : driver().cuEventQuery(run.copied);
+    const Result state =
+        wait ? RESIDENCY_TALLIED(WAIT, cuEventSynchronize(run.copied)) : driver().cuEventQuery(run.copied);
     if (state == kNotReady) {
       return;
     }
@@ -91,14 +94,14 @@ bool Copies::open() {
   }
   for (const Chunk& chunk : coming_.chunks) {
     piecewise(*chunk.segment, chunk.index, [&](DevicePointer device, const std::byte* host, std::size_t size) {
-      RESIDENCY_CHECK(cuMemcpyHtoDAsync(device, host, size, stream_));
+      RESIDENCY_CHECK_TALLIED(COPY, cuMemcpyHtoDAsync(device, host, size, stream_));
     });
   }
   coming_ = {};
   return true;
 }
 
-void Copies::wait() { RESIDENCY_CHECK(cuStreamSynchronize(stream_)); }
+void Copies::wait() { RESIDENCY_CHECK_TALLIED(WAIT, cuStreamSynchronize(stream_)); }
 
 Event Copies::event() {
   if (spare_.empty()) {

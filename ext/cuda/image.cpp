@@ -17,6 +17,7 @@ std::size_t whole_sectors(std::size_t bytes) { return (bytes + kSector - 1) / kS
 
 Image::Image(Pool& pool, std::size_t bytes) : pool_(pool), bytes_(bytes), slots_(pool.claim(slots_for(bytes))) {
   try {
+    pool_.populate(slots_);
     std::for_each(slots_.begin(), slots_.end(), [&](std::uint32_t slot) { pool_.pin(slot); });
   } catch (...) {
     std::for_each(slots_.begin(), slots_.end(), [&](std::uint32_t slot) { pool_.release(slot); });

@@ -11,6 +11,7 @@
 #include "errors.h"
 #include "memory.h"
 #include "room.h"
+#include "tally.h"
 
 namespace residency {
 namespace {
@@ -32,8 +33,9 @@ template <class Attempt>
 void once_there_is_room(Attempt attempt, Clock::time_point deadline, std::size_t needed) {
   bool room = true;
   while (!attempt()) {
-    if (Clock::now() < deadline) {
+    if (const auto now = Clock::now(); now < deadline) {
       std::this_thread::sleep_for(kPause);
+      tally(RESIDENCY_CALL_PAUSE, Clock::now() - now);
     } else if (room) {
       room = ask_for_room(needed);
     } else {  // denied, and what others gave back meanwhile is not enough
@@ -55,7 +57,7 @@ residency_moved Memory::out() {
     return {};
   }
   enter();
-  RESIDENCY_CHECK(cuCtxSynchronize());
+  RESIDENCY_CHECK_TALLIED(SETTLE, cuCtxSynchronize());
   std::size_t total = 0;
   for (const auto& [address, segment] : segments_) {
     segment->image_offset = total;

@@ -5,18 +5,26 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
 #include <system_error>
+#include <thread>
 
 #include "driver.h"
 #include "errors.h"
+#include "tally.h"
 
 namespace residency {
 namespace {
 
 constexpr std::size_t kHeader = std::size_t{2} << 20;  // owners; a huge page, so that slots can be of huge pages too
 constexpr unsigned kPortable = 1;
+/// That get memory from the kernel, which clears it: a quarter of a second a GiB for one.
+constexpr std::size_t kThreads = 4;
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 
 [[noreturn]] void refuse(const char* what, const std::filesystem::path& file) {
   throw std::system_error(errno, std::system_category(), std::string("cannot ") + what + " the host pool " + file.string());
@@ -55,7 +63,7 @@ Pool::Pool(const std::filesystem::path& file, std::uint32_t slots, std::uint32_t
 Pool::~Pool() {
   for (std::uint32_t slot = 0; slot < slots(); ++slot) {
     if (pinned_[slot]) {
-      driver().cuMemHostUnregister(memory_ + kHeader + slot * kSlot);
+      driver().cuMemHostUnregister(at(slot));
     }
   }
   munmap(memory_, bytes_);
@@ -92,10 +100,28 @@ void Pool::claim_where(bool pinned, std::size_t count, std::vector<std::uint32_t
 
 void Pool::release(std::uint32_t slot) { owner_of(slot).store(0); }
 
+std::byte* Pool::at(std::uint32_t slot) const { return memory_ + kHeader + slot * kSlot; }
+
+void Pool::populate(const std::vector<std::uint32_t>& claimed) const {
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t mine = next++; mine < claimed.size(); mine = next++) {
+      if (!pinned_[claimed[mine]]) {
+        madvise(at(claimed[mine]), kSlot, MADV_POPULATE_WRITE);  // where a kernel cannot, pinning does it
+      }
+    }
+  };
+  std::vector<std::jthread> threads;
+  for (std::size_t begun = 1; begun < std::min(kThreads, claimed.size()); ++begun) {
+    threads.emplace_back(work);
+  }
+  work();
+}
+
 std::byte* Pool::pin(std::uint32_t slot) {
-  std::byte* memory = memory_ + kHeader + slot * kSlot;
+  std::byte* memory = at(slot);
   if (!pinned_[slot]) {
-    RESIDENCY_CHECK(cuMemHostRegister(memory, kSlot, kPortable));
+    RESIDENCY_CHECK_TALLIED(PIN, cuMemHostRegister(memory, kSlot, kPortable));
     pinned_[slot] = true;
   }
   return memory;

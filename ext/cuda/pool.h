@@ -28,10 +28,13 @@ class Pool {
   void release(std::uint32_t slot);
   std::uint32_t slots() const { return static_cast<std::uint32_t>(pinned_.size()); }
 
+  /// Get claimed slots the memory of the host that they do not have yet; some threads share that.
+  void populate(const std::vector<std::uint32_t>& claimed) const;
   /// The memory of a claimed slot, pinned for the current context.
   std::byte* pin(std::uint32_t slot);
 
  private:
+  std::byte* at(std::uint32_t slot) const;
   std::atomic_ref<std::uint32_t> owner_of(std::uint32_t slot) const;
   void claim_where(bool pinned, std::size_t count, std::vector<std::uint32_t>& claimed);
 

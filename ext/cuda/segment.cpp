@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tally.h"
+
 namespace residency {
 
 Segment::Segment(DevicePointer start, std::size_t bytes, int device)
@@ -15,12 +17,12 @@ std::size_t Segment::chunk_bytes(std::size_t chunk) const { return std::min(kChu
 bool Segment::map(std::size_t chunk) {
   const PhysicalKind kind{.location = {.id = device_}};
   Physical made = 0;
-  const Result created = driver().cuMemCreate(&made, chunk_bytes(chunk), &kind, 0);
+  const Result created = RESIDENCY_TALLIED(CREATE, cuMemCreate(&made, chunk_bytes(chunk), &kind, 0));
   if (created == kOutOfMemory) {
     return false;
   }
   check(created, "cuMemCreate");
-  const Result mapped = driver().cuMemMap(chunk_start(chunk), chunk_bytes(chunk), 0, made, 0);
+  const Result mapped = RESIDENCY_TALLIED(MAP, cuMemMap(chunk_start(chunk), chunk_bytes(chunk), 0, made, 0));
   if (mapped != 0) {
     driver().cuMemRelease(made);
     if (mapped == kOutOfMemory) {
@@ -50,7 +52,7 @@ std::size_t Segment::mapped_bytes() const {
 }
 
 void Segment::release(std::size_t chunk) {
-  RESIDENCY_CHECK(cuMemRelease(physical_[chunk]));
+  RESIDENCY_CHECK_TALLIED(RELEASE, cuMemRelease(physical_[chunk]));
   physical_[chunk] = 0;
 }
 
@@ -65,7 +67,7 @@ void Segment::unmap_all() {
 
 bool grant(Range range, int device) {
   const Access access{.location = {.id = device}};
-  const Result opened = driver().cuMemSetAccess(range.start, range.bytes, &access, 1);
+  const Result opened = RESIDENCY_TALLIED(OPEN, cuMemSetAccess(range.start, range.bytes, &access, 1));
   if (opened == kOutOfMemory) {
     return false;
   }
@@ -73,7 +75,7 @@ bool grant(Range range, int device) {
   return true;
 }
 
-void unmap(Range range) { RESIDENCY_CHECK(cuMemUnmap(range.start, range.bytes)); }
+void unmap(Range range) { RESIDENCY_CHECK_TALLIED(UNMAP, cuMemUnmap(range.start, range.bytes)); }
 
 std::size_t granularity(int device) {
   const PhysicalKind kind{.location = {.id = device}};

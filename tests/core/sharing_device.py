@@ -29,17 +29,28 @@ class Process:
     handle: int = 0
     over: bool = False
     out_of_memory: bool = False
+    copy: int = 0  # in host memory
+    on_disk: bool = False
 
 
 @dataclass
 class Device:
-    """A device of so many units, its ranks, and what they have to say; what is said first is a matter of luck."""
+    """A device of so many units, its ranks, and what they have to say; what is said first is a matter of luck.
+
+    `host`: units of host memory for copies; None sets no bound.
+    """
 
     size: int
     stage: Stage
     luck: random.Random
     processes: dict[int, Process] = field(default_factory=dict)
     events: list[AnyEvent] = field(default_factory=list)
+    host: int | None = None
+    most_copied: int = 0  # at one time
+
+    @property
+    def copied(self) -> int:
+        return sum(process.copy for process in self.processes.values())
 
     @property
     def free(self) -> int:
@@ -79,15 +90,17 @@ class Device:
                 self.events.append(Delivered(rank=rank, handle=handle))
             case Fold(op=op):
                 self.events.append(Folded(rank=rank, op=op, results=(RESULT,)))
+            case PageOut(disk=True):
+                process.copy, process.on_disk = 0, True
+                self.events.append(PagedOut(rank=rank, nbytes=process.away, free=self.free, disk=True))
             case PageOut():
-                process.away, process.has = process.has, 0
-                self.events.append(PagedOut(rank=rank, nbytes=process.away, free=self.free))
+                self.leave(process)
             case PageIn():
                 self.come(process)
             case Room(granted=granted):
                 self.answered(process, granted)
             case Leave() | Kill():
-                process.has = process.away = 0
+                process.has = process.away = process.copy = 0
                 self.events.append(Exited(rank=rank, code=0))
 
     def go_on(self, process: Process) -> None:
@@ -110,14 +123,24 @@ class Device:
         post = posted(process.rank, process.handle, all_reduce(), payload=bytes_of(process.rank, process.handle))
         self.events += [post, waited(process.rank, process.handle)]
 
+    def leave(self, process: Process) -> None:
+        if self.host is not None and self.copied + process.has > self.host:
+            self.events.append(PagedOut(rank=process.rank, error="host memory is full", full=True))
+            return
+        process.away, process.has = process.has, 0
+        process.copy = process.away
+        self.most_copied = max(self.most_copied, self.copied)
+        self.events.append(PagedOut(rank=process.rank, nbytes=process.away, free=self.free))
+
     def come(self, process: Process) -> None:
         here = min(self.free, process.away)
         process.has, process.away, process.coming = process.has + here, process.away - here, process.coming + here
         if process.away:
             self.events.append(Pressed(rank=process.rank, nbytes=process.away, free=self.free))
         else:
-            process.coming = 0
-            self.events.append(PagedIn(rank=process.rank, nbytes=process.has, free=self.free))
+            process.coming = process.copy = 0
+            disk, process.on_disk = process.on_disk, False
+            self.events.append(PagedIn(rank=process.rank, nbytes=process.has, free=self.free, disk=disk))
 
     def answered(self, process: Process, granted: bool) -> None:
         rank = process.rank
@@ -125,7 +148,7 @@ class Device:
             self.come(process)
         elif process.away:
             process.has, process.away, process.coming = 0, process.has + process.away, 0
-            self.events.append(PagedIn(rank=rank, error="no room", full=True))
+            self.events.append(PagedIn(rank=rank, error="no room", full=True, disk=process.on_disk))
         elif granted and self.free < process.taking + SPARE:
             self.take(process)
         elif process.taking <= self.free:

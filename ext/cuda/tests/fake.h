@@ -11,8 +11,13 @@ void fake_memory(std::size_t total);
 std::size_t fake_in_use();
 /// How many times memory was opened for the device's use, whatever its size.
 int fake_openings();
+/// How often physical memory was made, and given up, while copies were under way.
+int fake_creations_beside_copies();
+int fake_releases_beside_copies();
 /// Let the next `count` calls that pin memory fail.
 void fake_refuse_pins(int count);
+/// How many slots were pinned that had no memory of the host yet.
+int fake_empty_pins();
 /// Bytes pinned now.
 std::size_t fake_pinned();
 /// Device index that the runtime last got.

@@ -6,12 +6,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>
+#include <set>
+#include <vector>
 
 #include "fake.h"
 
@@ -44,12 +47,17 @@ struct Physical {
 
 std::recursive_mutex everything;
 std::size_t total = std::size_t{1} << 30, used = 0, pinned = 0;
-int refusals = 0, openings = 0;
+int refusals = 0, openings = 0, creations_beside = 0, releases_beside = 0, empty_pins = 0;
+std::set<Stream*> streams;
 std::map<void*, std::size_t> pins;
 std::map<std::uint64_t, std::size_t> mapped;
 int context;
 thread_local void* current = nullptr;
 std::atomic<bool> made{false};
+
+bool copying() {
+  return std::any_of(streams.begin(), streams.end(), [](const Stream* stream) { return !stream->waiting.empty(); });
+}
 
 void run(Stream& stream, std::uint64_t until) {
   while (stream.done < until) {
@@ -74,8 +82,11 @@ extern "C" {
 
 void fake_memory(std::size_t bytes) { LOCKED; total = bytes; }
 int fake_openings() { LOCKED; return openings; }
+int fake_creations_beside_copies() { LOCKED; return creations_beside; }
+int fake_releases_beside_copies() { LOCKED; return releases_beside; }
 std::size_t fake_in_use() { LOCKED; return used; }
 void fake_refuse_pins(int count) { LOCKED; refusals = count; }
+int fake_empty_pins() { LOCKED; return empty_pins; }
 std::size_t fake_pinned() { LOCKED; return pinned; }
 void fake_make_context() { made = true; current = &context; }
 
@@ -110,6 +121,7 @@ int cuMemCreate(std::uint64_t* handle, std::size_t bytes, const void*, unsigned 
   const int file = memfd_create("physical", MFD_CLOEXEC);
   if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) return kInvalid;
   used += bytes;
+  creations_beside += copying();
   *handle = reinterpret_cast<std::uint64_t>(new Physical{bytes, file});
   return 0;
 }
@@ -117,6 +129,7 @@ int cuMemRelease(std::uint64_t handle) {
   LOCKED;
   auto* physical = reinterpret_cast<Physical*>(handle);
   used -= physical->bytes;
+  releases_beside += copying();
   close(physical->file);
   delete physical;
   return 0;
@@ -156,6 +169,8 @@ int cuMemHostRegister_v2(void* memory, std::size_t bytes, unsigned) {
     return kOutOfMemory;
   }
   if (!pins.emplace(memory, bytes).second) return kInvalid;
+  std::vector<unsigned char> there(bytes / static_cast<std::size_t>(getpagesize()));
+  empty_pins += mincore(memory, bytes, there.data()) != 0 || std::count(there.begin(), there.end(), 0) > 0;
   pinned += bytes;
   return 0;
 }
@@ -176,8 +191,17 @@ int cuMemcpyHtoDAsync_v2(std::uint64_t to, const void* from, std::size_t bytes, 
   LOCKED;
   return queue(static_cast<Stream*>(stream), {reinterpret_cast<void*>(to), from, bytes});
 }
-int cuStreamCreate(void** stream, unsigned) { *stream = new Stream; return current != nullptr ? 0 : 201; }
-int cuStreamDestroy_v2(void* stream) { delete static_cast<Stream*>(stream); return 0; }
+int cuStreamCreate(void** stream, unsigned) {
+  LOCKED;
+  *stream = *streams.insert(new Stream).first;
+  return current != nullptr ? 0 : 201;
+}
+int cuStreamDestroy_v2(void* stream) {
+  LOCKED;
+  streams.erase(static_cast<Stream*>(stream));
+  delete static_cast<Stream*>(stream);
+  return 0;
+}
 int cuStreamSynchronize(void* stream) {
   LOCKED;
   auto& which = *static_cast<Stream*>(stream);

@@ -86,6 +86,12 @@ residency_moved in(std::uint32_t patience = 0) {
   return done(status, moved);
 }
 
+std::vector<residency_tally> calls() {
+  std::vector<residency_tally> tallies(RESIDENCY_CALLS);
+  residency_read_calls(tallies.data());
+  return tallies;
+}
+
 void refused(std::int32_t status, std::int32_t wanted, const std::string& words) {
   same(status, wanted, residency_error());
   check(std::string(residency_error()).find(words) != std::string::npos, residency_error());
@@ -108,6 +114,7 @@ void test_contents() {
   }
   check(whole(small), "a small block stays");
   same(fake_pinned(), 5 * 32 * kMiB, "slots are pinned once");
+  same(fake_empty_pins(), 0, "slots pinned before the kernel had given their memory");
   residency_figures figures{};
   residency_read(&figures);
   same(figures.segments, 3u, "segments");
@@ -163,6 +170,30 @@ void test_neighbours_come_together() {
   }
 }
 
+/// A switch is a pipeline: memory is given up, and taken, while the chunks after it, and before it, are under way.
+void test_moves_overlap() {
+  open_pool("overlap", 16);
+  const Block block = allocate(12 * 32 * kMiB, 27);  // three runs of four chunks
+  const auto before = calls();
+  const int releases = fake_releases_beside_copies(), creations = fake_creations_beside_copies();
+  out();
+  same(fake_releases_beside_copies() - releases, 8, "chunks given up beside copies: all but those of the last run");
+  in();
+  same(fake_creations_beside_copies() - creations, 8, "chunks made beside copies: all but those of the first run");
+  const auto after = calls();
+  const auto counted = [&](residency_call kind) { return after[kind].count - before[kind].count; };
+  for (const auto kind : {RESIDENCY_CALL_CREATE, RESIDENCY_CALL_MAP, RESIDENCY_CALL_RELEASE}) {
+    same(counted(kind), 12u, "calls for each chunk, kind " + std::to_string(kind));
+  }
+  same(counted(RESIDENCY_CALL_COPY), 24u, "copies, out and in");
+  same(counted(RESIDENCY_CALL_OPEN), 3u, "openings, one a run");
+  same(counted(RESIDENCY_CALL_UNMAP), 3u, "unmappings, one a run");
+  same(counted(RESIDENCY_CALL_PAUSE), 0u, "pauses where there is room");
+  check(after[RESIDENCY_CALL_COPY].ns > before[RESIDENCY_CALL_COPY].ns, "the time of copies");
+  check(whole(block), "contents of runs");
+  release(block);
+}
+
 void test_changes_while_out() {
   open_pool("changes", 8);
   const Block stays = allocate(40 * kMiB, 5), goes = allocate(50 * kMiB, 6);
@@ -215,7 +246,12 @@ void test_waits_for_memory() {
   residency_moved moved{};
   refused(residency_in(0, &moved), RESIDENCY_DEVICE_FULL, "no room");
   same(fake_in_use(), 0u, "nothing stays of an attempt that failed");
-  std::thread other([] { fake_memory(1024 * kMiB); });
+  std::thread other([] {
+    while (calls()[RESIDENCY_CALL_PAUSE].count < 3) {
+      std::this_thread::yield();
+    }
+    fake_memory(1024 * kMiB);
+  });
   in(60'000);
   other.join();
   check(whole(block), "contents after waiting for memory");
@@ -301,6 +337,7 @@ int main(int, char** arguments) {
   test_places();
   test_contents();
   test_neighbours_come_together();
+  test_moves_overlap();
   test_changes_while_out();
   test_threads();
   test_waits_for_memory();

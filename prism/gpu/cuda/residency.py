@@ -17,13 +17,12 @@ from pathlib import Path
 
 from prism.core.events import Broke, Noticed, PagedIn, PagedOut
 from prism.core.instructions import PageIn, PageOut
+from prism.gpu.cuda import pool_file
 from prism.gpu.cuda.residency_abi import DEVICE_FULL, POOL_FULL, SLOT, Moved, Paging, PagingError, library_path
 from prism.gpu.processes.room import room_socket
 from prism.gpu.rank.link import Link
 from prism.net.messages import Setup
 
-POOL = "device-pages"
-"""The file of the host pool, in the directory that the ranks of a stage share in memory."""
 SHARE = 0.9
 """Of that directory's file system: how much the pool takes at most where the scenario sets no bound."""
 PATIENCE_MS = 20_000
@@ -91,7 +90,7 @@ def attach(setup: Setup, link: Link) -> Residency | None:
         return None
     paging = Paging(library)
     scratch = Path(setup.scratch)
-    paging.open(scratch / POOL, setup.host_memory // SLOT or _default_slots(scratch), link.rank + 1)
+    paging.open(scratch / pool_file.NAME, setup.host_memory // SLOT or _default_slots(scratch), link.rank + 1)
     line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     line.connect(str(room_socket(link.address)))
     line.sendall(struct.pack("=Q", link.rank))

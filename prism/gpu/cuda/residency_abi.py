@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import ClassVar
 
 DONE, DEVICE_FULL, POOL_FULL, SPILL_FULL, CORRUPT, INVALID, FAILED = range(7)
+CALLS = ("settle", "pin", "create", "map", "open", "unmap", "release", "copy", "wait", "pause")
+"""The kinds of calls that moves are made of, in the order of api.h."""
 SLOT = 32 << 20
 """Bytes of a slot of the host pool."""
 
@@ -40,6 +42,12 @@ def library_path() -> Path | None:
     return next((path for path in found if path.exists()), None)
 
 
+class Tally(ctypes.Structure):
+    """All calls of the driver of one kind that the process has made: how many, and ns together."""
+
+    _fields_: ClassVar = [("count", c_uint64), ("ns", c_uint64)]
+
+
 class Paging:
     """The device memory of this process, which has the library preloaded: only then `cudaMalloc` is the library's."""
 
@@ -52,6 +60,7 @@ class Paging:
         self._c.residency_spill.argtypes = [c_char_p, POINTER(Moved)]
         self._c.residency_ask_through.argtypes = [c_int32]
         self._c.residency_read.argtypes = [POINTER(Figures)]
+        self._c.residency_read_calls.argtypes = [POINTER(Tally)]
 
     def open(self, pool: Path, slots: int, owner: int) -> None:
         """Use the host pool in this file, as owner `owner` (from 1)."""
@@ -84,6 +93,12 @@ class Paging:
         figures = Figures()
         self._c.residency_read(figures)
         return figures
+
+    def calls(self) -> dict[str, tuple[int, int]]:
+        """By kind, how many calls moves have taken so far, and ns together."""
+        tallies = (Tally * len(CALLS))()
+        self._c.residency_read_calls(tallies)
+        return {kind: (tally.count, tally.ns) for kind, tally in zip(CALLS, tallies, strict=True)}
 
     def _check(self, status: int) -> None:
         if status != DONE:

@@ -18,6 +18,7 @@ import msgspec
 
 from prism.errors import RunError
 from prism.exhaustion import room_in
+from prism.gpu.cuda.pool_file import NAME, PoolFile
 from prism.net.messages import Printed, Setup
 from prism.net.payloads import CHUNK
 
@@ -33,15 +34,19 @@ class StageFiles:
         self._logs = Path()
         self._apart = False  # whether the coordinator has another folder of this name
         self._begun = 0.0
+        self._pool: PoolFile | None = None  # for device memory that leaves
 
     def lay_out(self, setup: Setup) -> Setup:
         """Make room for a stage: the inputs of the one before are spent. Raises RunError."""
         inputs, payloads, self._logs = self._directory / "inputs", Path(setup.payloads), Path(setup.logs)
         self._begun = time.time()
         self._apart = bool(setup.marker) and not (self._logs / setup.marker).exists()
+        if self._pool is not None:
+            self._pool.close()
         shutil.rmtree(inputs, ignore_errors=True)
         with room_in(self._directory):
             inputs.mkdir(mode=0o700)
+        self._pool = PoolFile(inputs / NAME) if setup.device == "cuda" else None
         _make(payloads, self._logs)
         if setup.marker:
             with contextlib.suppress(OSError):  # paths of the program may be relative to it
