@@ -1,16 +1,19 @@
 """Captures and predictions on one GPU against real runs of the same jobs on it.
 
-    python -m benchmarks.gpu [--jobs ddp,tp] [--worlds 2,4,8] [--runs 5] [--iterations 8] [--at-once 1] [--limit 120]
+    python -m benchmarks.gpu [--cases moe:8:1,ddp:2] [--jobs ddp,tp] [--iterations 8] [--at-once 1] [--limit 120]
                              [--for 300] [--json FILE] [--keep FOLDER] [SECTION...]
 
 Sections, all if none is named. `peaks`: losses and peaks of memory of every rank, captured, against those of real runs:
 NCCL with as many processes on the one GPU, each with a host id of its own (times of such a run mean nothing). `cap`:
 under a cap on memory, the ranks that run out of it. `iteration`: predicted iterations at two ranks against those of two
-GPUs joined by NVLink. `segments`: the predicted iteration of one rank alone against a plain run of it.
+GPUs joined by NVLink. `segments`: the calibrated segments of one rank alone, from post to post, against those of plain
+runs of it, and plain runs against each other; and how long NCCL's posts hold the host.
 
-`--at-once`: how many runs of `peaks` share the GPU at a time. Each run has `--limit` seconds; one that takes longer is
-told as failed. `--for`: seconds after which `peaks` begins no further run. benchmarks.gpu_switch, gpu_pressure and
-gpu_many have the other figures.
+`peaks` is of `--cases`, JOB:WORLD[:RUNS], with five real runs or so many: in their order one capture and one real run
+of each, then the other real runs in rounds. `--at-once`: how many of them share the GPU at a time, `--for`: seconds
+after which it ends whatever is left. Each run has `--limit` seconds; one that takes longer is told as failed.
+`iteration` and `segments` are of those `--jobs` whose times are known. benchmarks.gpu_switch, gpu_pressure and gpu_many
+have the other figures.
 """
 
 from __future__ import annotations
@@ -20,16 +23,25 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from benchmarks.gpu_peaks import HEAD, Case, rows, table
 from benchmarks.gpu_runs import JOBS, Run, Runs, result, scenario
+from benchmarks.segments import calibrated, compared
+from prism import trace
 
 TABLE = Path(__file__).parent / "h200-nvlink.csv"
 REAL_MS = {"ddp": (47.9, 49.4), "tp": (33.6, 33.8)}
 """Medians of earlier real runs on two H200s joined by NVLink; TABLE has the times of their links."""
+CASES = [Case(job, world) for world in (2, 4, 8) for job in ("ddp", "fsdp2", "tp", "pp", "moe")]
+WARM_UPS = 2
+"""Iterations of a plain run, from its first mark on, that do not count."""
+LEAST_S = 10.0
+"""With less left a run is not begun."""
+NOT_BEGUN = "not begun"
 CAPS = {"pp": 2200 << 20}
 """Bytes at which some ranks of a job run out of memory and others would not."""
 
@@ -43,26 +55,29 @@ class Bench:
         self.found: dict[str, Any] = {}
 
     def peaks(self) -> None:
-        """Each rank's peaks and losses, and whether they are among those of the real runs."""
-        options, begun = self._options, time.monotonic()
-        cases = [(job, world) for world in options.worlds for job in options.jobs]
-        calls: list[tuple[tuple[str, int], Callable[..., Run]]] = [(case, self._runs.captured) for case in cases]
-        calls += [(case, self._runs.real) for _ in range(options.runs) for case in cases]
+        """Each rank's peaks and losses, and whether real runs showed them; every case once before one comes again."""
+        options = self._options
+        self._runs.until = time.monotonic() + options.duration
+        calls = [(case, way) for case in options.cases for way in (self._runs.captured, self._runs.real)]
+        rounds = range(1, max(case.runs for case in options.cases))
+        calls += [(case, self._runs.real) for number in rounds for case in options.cases if number < case.runs]
 
-        def call(what: tuple[tuple[str, int], Callable[..., Run]]) -> Run | None:
-            late = time.monotonic() - begun > options.duration
-            return None if late else what[1](*what[0], options.iterations)
+        def call(case: Case, way: Callable[..., Run]) -> tuple[Case, bool, Run]:
+            if time.monotonic() > self._runs.until - LEAST_S:
+                return case, False, Run({}, [], NOT_BEGUN)
+            return case, way == self._runs.captured, way(case.job, case.world, options.iterations)
 
         with ThreadPoolExecutor(options.at_once) as pool:
-            runs = list(pool.map(call, calls))
-        heads = f"{'allocated':>16}{'reserved':>16}{'loss apart':>12}  real allocated; reserved"
-        print(f"{'job':6}{'world':>6}{'rank':>5}{heads}", flush=True)
-        for case, ours in zip(cases, runs, strict=False):
-            theirs = [
-                run for (what, _), run in zip(calls[len(cases) :], runs[len(cases) :], strict=True) if what == case
-            ]
-            if ours is not None:
-                self._told("peaks", list(_peak_rows(*case, ours, [run for run in theirs if run is not None])))
+            done = list(pool.map(lambda one: call(*one), calls))
+        self._runs.until = float("inf")
+        print(HEAD)
+        for case in options.cases:
+            mine = [(captured, run) for which, captured, run in done if which == case]
+            ours = next((run for captured, run in mine if captured), Run({}, []))
+            found = list(rows(case, ours, [run for captured, run in mine if not captured]))
+            failed = [run.failed for _, run in mine if run.failed not in ("", NOT_BEGUN)]
+            print("\n".join(table(case, found, failed)), flush=True)
+            self._told("peaks", found)
 
     def cap(self) -> None:
         """Who runs out of memory under a cap."""
@@ -92,18 +107,29 @@ class Bench:
         self._told("iteration", rows)
 
     def segments(self) -> None:
-        """One rank alone: predicted from its segments, and plain."""
-        rows = []
+        """One rank alone: its segments, calibrated and plain; a plain run before, and one after."""
+        told = []
         for job, out in self._prepared(1, "{model: none}"):
-            plain = self._runs.real(job, 1, self._options.iterations)
+            before, first = self._runs.segmented(job, self._options.iterations)
             failed = self._runs.prism(out, "capture,calibrate,replay")
-            again = self._runs.real(job, 1, self._options.iterations)
-            ms = (result(out).get("iteration_ns_median") or 0) / 1e6
-            medians = [statistics.median(run.reports[0]["ms"][2:]) for run in (plain, again) if run.reports]
-            told = ", ".join(f"{one:.2f}" for one in medians)
-            print(f"{job} alone: predicted {ms:.2f} ms, plain {told} ms {failed}", flush=True)
-            rows.append({"job": job, "predicted_ms": ms, "plain_ms": medians, "failed": failed})
-        self._told("segments", rows)
+            after, second = self._runs.segmented(job, self._options.iterations)
+            row: dict[str, Any] = {
+                "job": job,
+                "failed": [failed, before.failed, after.failed],
+                "plain": [first, second],
+            }
+            if not any(row["failed"]):
+                ours = calibrated(trace.read(out / "run" / "graph.prism").graph, 0)
+                plain = [run["iterations"] for run in (first, second)]
+                errors = [compared(ours, one, WARM_UPS) for one in plain] + [compared(plain[1], plain[0], WARM_UPS)]
+                row["errors"] = [one._asdict() for one in errors]
+                row["posting_us"] = {name: statistics.median(us) for name, us in first["posting"].items()}
+                row["clocks"] = result(out)["calibration"]["clocks"]
+                _print_segments(row)
+            else:
+                print(f"{job} alone failed: {row['failed']}", flush=True)
+            told.append(row)
+        self._told("segments", told)
 
     def _prepared(self, world: int, network: str) -> Iterable[tuple[str, Path]]:
         """The jobs whose times are known, captured all at once; what is timed then has the GPU to itself."""
@@ -122,40 +148,23 @@ class Bench:
             self._options.json.write_text(json.dumps(self.found, indent=1))
 
 
-def _peak_rows(job: str, world: int, ours: Run, theirs: Sequence[Run]) -> Iterable[dict[str, Any]]:
-    for run in (ours, *theirs):
-        if run.failed:
-            print(f"{job:6}{world:6} failed: {run.failed[-300:]}")
-    for rank in sorted(ours.reports):
-        report = ours.reports[rank]
-        others = [run.reports[rank] for run in theirs if rank in run.reports]
-        row: dict[str, Any] = {
-            "job": job,
-            "world": world,
-            "rank": rank,
-            "told": report.get("told"),
-            "real": len(others),
-        }
-        cells = ""
-        for key in ("max_allocated", "max_reserved"):
-            known = sorted({one[key] for one in others})
-            near = any(abs(report[key] - one) <= 1e-4 * one for one in known)
-            row[key], row[f"real_{key}"], row[f"{key}_in"] = report[key], known, near
-            cells += f"{report[key]:>13}{' in' if near else ' --'}"
-        pairs = [pair for one in others for pair in zip(report["loss"], one["loss"], strict=False)]
-        row["loss_apart"] = max((abs(a - b) / abs(b) for a, b in pairs), default=None)
-        apart = "-" if row["loss_apart"] is None else f"{row['loss_apart']:.1e}"
-        print(f"{job:6}{world:6}{rank:5}{cells}{apart:>12}  {row['real_max_allocated']}; {row['real_max_reserved']}")
-        yield row
+def _print_segments(row: dict[str, Any]) -> None:
+    for name, one in zip(("before", "after", "plain runs"), row["errors"], strict=True):
+        print(
+            f"{row['job']} alone, {name:10}: {one['segments']} segments, mean error {one['plain']:.2%}, "
+            f"by time {one['by_time']:.2%}, iteration {one['iteration']:+.2%}"
+        )
+    clocks = row["clocks"][0] if row["clocks"] else {}
+    posting = ", ".join(f"{name} {us:.0f}" for name, us in row["posting_us"].items())
+    print(f"    us of NCCL's posts, plain: {posting}; measured: {clocks.get('posting_ns')}; idle: {clocks.get('idle')}")
 
 
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sections", nargs="*", metavar="SECTION", help="peaks, cap, iteration, segments")
-    parser.add_argument("--jobs", type=lambda text: text.split(","), default=["ddp", "fsdp2", "tp", "pp", "moe"])
-    parser.add_argument("--worlds", type=lambda text: [int(one) for one in text.split(",")], default=[2, 4, 8])
-    parser.add_argument("--runs", type=int, default=5, help="real runs of each case")
+    parser.add_argument("--cases", type=lambda text: [Case.of(one) for one in text.split(",")], default=CASES)
+    parser.add_argument("--jobs", type=lambda text: text.split(","), default=list(REAL_MS))
     parser.add_argument("--iterations", type=int, default=8)
     parser.add_argument("--at-once", type=int, default=1)
     parser.add_argument("--limit", type=float, default=120.0, help="seconds that a run may take")

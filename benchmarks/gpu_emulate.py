@@ -4,10 +4,11 @@
                                      [--keep FOLDER] [SECTION...]
 
 Sections, all if none is named. `same`: losses, peaks of memory and payloads read ahead of rank 0, emulated exactly,
-against its capture. `iteration`: job_ddp as rank 0 of 2, paced by the table of two GPUs' links, against real runs on
-those; then with payloads, read ahead and one at a time. `large`: the same as rank 0 of more ranks, which bring zeros.
-`init`: what making a communicator of 8,192 ranks takes. `--keep`: where the output folders of the runs stay.
-benchmarks.two_gpus compares times, of kernels too, with those of real runs.
+against its capture; of a world of more than 8 ranks one is captured, and stands for all. `iteration`: job_ddp as rank 0
+of 2, paced by the table of two GPUs' links, against real runs on those; then with payloads, read ahead and one at a
+time. `large`: the same as rank 0 of more ranks, which bring zeros. `init`: what making a communicator of 8,192 ranks
+takes. `--keep`: where the output folders of the runs stay. benchmarks.two_gpus compares times, of kernels too, with
+those of real runs.
 """
 
 from __future__ import annotations
@@ -33,12 +34,14 @@ from prism.core.graph import Graph
 from prism.core.what_if.expansion import expand
 from prism.kinds import gpus
 from prism.result import EmulationResult
-from prism.scenario import STAGES, Calibrate, Devices, Emulate, Network, Output, Program, Scenario, World
+from prism.scenario import STAGES, Calibrate, Devices, Emulate, Fold, Network, Output, Program, Scenario, World
 
 PROGRAMS = Path(__file__).parent / "programs"
 WARMUP = 2
 PAYLOADS_AHEAD = 4
 LARGEST_INIT = 8192
+LARGEST_WHOLE = 8
+"""Ranks that are captured one and all: so many share a GPU."""
 RUNS: tuple[tuple[Literal["zeros", "exact"], int], ...] = (("zeros", 0), ("exact", PAYLOADS_AHEAD), ("exact", 1))
 """What is contributed, and how many payloads may be read ahead."""
 KIND: Literal["cuda", "cpu"] = "cuda" if gpus() else "cpu"
@@ -91,7 +94,8 @@ def same(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Rank 0 of each job, exactly, against its capture."""
     rows = []
     for world, name in itertools.product(options.worlds, options.jobs):
-        plain = job(name, world, 4, emulate=Emulate(sandbox=(0,), contribution="exact"))
+        fold = Fold(mesh={"rank": world}, over=("rank",)) if world > LARGEST_WHOLE else None
+        plain = job(name, world, 4, fold=fold, emulate=Emulate(sandbox=(0,), contribution="exact"))
         given = msgspec.structs.replace(plain, program=within("deterministically.py", plain.program))
         with room(options, f"{name}-{world}") as folder:
             rows.append(asyncio.run(_same(given, folder / "out")))
@@ -112,7 +116,7 @@ async def _same(given: Scenario, out: Path) -> dict[str, Any]:
     return row | {
         "bits": captured["loss"] == emulated["loss"], "peaks": peaks, "told": emulation.ranks[0].peak_bytes,
         "steps": emulation.ranks[0].steps, "sent": emulation.ranks[0].sent_bytes, "ms": round(middle(emulation), 2),
-        "prefetch": msgspec.structs.astuple(emulation.prefetch),
+        "prefetch": msgspec.structs.astuple(emulation.prefetch), "communicators": emulation.ranks[0].communicator_bytes,
     }  # fmt: skip
 
 

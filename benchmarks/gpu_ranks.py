@@ -13,6 +13,8 @@ from typing import Any
 
 APART = {"NCCL_IB_DISABLE": "1", "NCCL_SOCKET_IFNAME": "lo"}
 """What lets ranks of one machine share a GPU, with a host id each; they talk by sockets then."""
+ROOT = Path(__file__).parents[1]
+"""Programs import what they share from here."""
 
 
 class Failed(Exception):
@@ -26,6 +28,7 @@ def environments(ranks: int, gpus: int, preloaded: Path | None = None) -> list[d
         **os.environ, **({"LD_PRELOAD": f"{preloaded} {others}".strip()} if preloaded else {}),
         "WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(free_port()), "NCCL_NVLS_ENABLE": "0", "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")])),
     }  # fmt: skip
     shared = ranks > max(gpus, 1)
     return [

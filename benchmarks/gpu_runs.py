@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 from benchmarks.real_ranks import RealRanks
 
 JOBS = Path(__file__).parents[1] / "tests" / "jobs"
+SEGMENTED = Path(__file__).parent / "programs" / "segmented.py"
 GIB = 1 << 30
 PATIENCE_S = 8.0
 """For a run that was interrupted to end."""
@@ -57,11 +59,12 @@ class Room:
 
 
 class Runs:
-    """Carries runs out in folders of their own below `keep`; each may take `limit` s."""
+    """Carries runs out in folders of their own below `keep`; each may take `limit` s, and none goes on past `until`."""
 
     def __init__(self, keep: Path, limit: float) -> None:
         self.keep = keep
         self.limit = limit
+        self.until = float("inf")  # by the monotonic clock
         self.room = Room()
         self._real: RealRanks | None = None
         self._lock = threading.Lock()
@@ -69,13 +72,26 @@ class Runs:
 
     def real(self, job: str, world: int, iterations: int, cap: int = 0) -> Run:
         """One run under NCCL, all ranks on the one GPU."""
+        return self._really([], self.folder(f"real-{job}-{world}"), job, world, iterations, cap)
+
+    def segmented(self, job: str, iterations: int) -> tuple[Run, dict[str, Any]]:
+        """One real run of one rank, and what programs/segmented.py tells of it; {} if it did not come so far."""
+        logs = self.folder(f"segmented-{job}")
+        run = self._really([SEGMENTED, logs / "segments"], logs, job, 1, iterations, 0)
+        told = logs / "segments.0.json"
+        return run, json.loads(told.read_text()) if told.is_file() else {}
+
+    def _really(self, under: Sequence[Any], logs: Path, job: str, world: int, iterations: int, cap: int) -> Run:
         with self._lock:
             self._real = self._real or RealRanks()
-        logs = self.folder(f"real-{job}-{world}")
-        program = [JOBS / f"job_{job}.py", iterations]
+        program = [*under, JOBS / f"job_{job}.py", iterations]
         with self.room.taken(job, world):
-            failed = self._real.run(program, world, logs, self.limit, cap)
+            failed = self._real.run(program, world, logs, self._left(), cap)
         return read(logs, world, failed)
+
+    def _left(self) -> float:
+        """Seconds that a run may take which begins now."""
+        return max(0.0, min(self.limit, self.until - time.monotonic()))
 
     def captured(self, job: str, world: int, iterations: int, cap: int = 0) -> Run:
         """One capture of the same; `told` is what PRISM says of memory."""
@@ -95,7 +111,7 @@ class Runs:
     def prism(self, out: Path, stages: str) -> str:
         """Run these stages of the scenario in a folder; returns why they failed."""
         command = [sys.executable, "-m", "prism.coordinator", out / "scenario.yaml", "--out", out / "run", "-q"]
-        return run([*command, "--stages", stages, "--resume"], self.limit)
+        return run([*command, "--stages", stages, "--resume"], self._left())
 
     def folder(self, name: str) -> Path:
         """A new one."""
@@ -126,9 +142,9 @@ def result(out: Path) -> dict[str, Any]:
 
 def run(command: Sequence[Any], limit: float) -> str:
     """Why a command failed; "" if it did not. One that takes too long is interrupted, and tells what it knows."""
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
-            _, told = process.communicate(timeout=limit)
+            told, _ = process.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGINT)
             try:

@@ -1,27 +1,76 @@
-"""When the kernels of a job begin and how long they last, in runs that benchmarks/programs/profiled.py has told of."""
+"""When the kernels of a job begin and how long they last, in runs that benchmarks/programs/profiled.py has told of.
+
+A kernel is known by its name and by how many of that name came before it in its iteration: what runs on several streams
+comes in another order now and then, and copies that only one side makes move nothing. NCCL's kernels and those that
+stand for them have other names and one role, so they are counted together, and told apart from the program's.
+"""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+COMMUNICATION = "communication"
+COMMUNICATES = ("ncclDevKernel", "::ring_kernel", "::message_kernel")
+"""What the names of such kernels have in them: NCCL's, and the engine's two."""
 
-def compared(plain: Sequence[Any], ours: Any, warmup: int) -> dict[str, Any]:
-    """How many kernels of the program, not of its communication, begin and last as in the plain runs (us)."""
-    theirs = [_of_program(one) for run in plain for one in run[warmup:]]
-    mine = [_of_program(one) for one in ours[warmup:]]
-    count = min(len(one) for one in (*theirs, *mine))
-    inside = {}
-    for place, what in ((1, "starts"), (2, "durations")):
+Key = tuple[str, int]
+Iteration = Sequence[Sequence[Any]]
+"""Name, start and duration (us) of each kernel, by starts."""
+
+
+def compared(plain: Sequence[Sequence[Iteration]], ours: Sequence[Iteration], warmup: int) -> dict[str, Any]:
+    """What share of the kernels that all iterations of the plain runs have lie, on the median, inside their spread.
+
+    `others`: how many kernels there are in an iteration of one side alone, by name, at most.
+    """
+    theirs = [_by_key(one) for run in plain for one in run[warmup:]]
+    mine = [_by_key(one) for one in ours[warmup:]]
+    always = [key for key in theirs[0] if all(key in one for one in theirs)]
+    of_program = [key for key in always if key[0] != COMMUNICATION]
+    of_communication = [key for key in always if key[0] == COMMUNICATION]
+    return {
+        "program": _inside(of_program, theirs, mine),
+        COMMUNICATION: _inside(of_communication, theirs, mine),
+        "others": {"plain": _only(theirs, mine), "ours": _only(mine, theirs)},
+    }
+
+
+def _by_key(iteration: Iteration) -> dict[Key, tuple[float, float]]:
+    seen: Counter[str] = Counter()
+    found = {}
+    for name, start, duration in iteration:
+        role = COMMUNICATION if any(part in name for part in COMMUNICATES) else name
+        found[role, seen[role]] = (start, duration)
+        seen[role] += 1
+    return found
+
+
+def _inside(
+    keys: Sequence[Key], theirs: Sequence[Mapping[Key, Any]], mine: Sequence[Mapping[Key, Any]]
+) -> dict[str, float]:
+    """How many kernels they are, and of how many start and duration are inside; one that is not there is outside."""
+    row: dict[str, float] = {"kernels": len(keys)}
+    for place, what in enumerate(("starts", "durations")):
         within = 0
-        for number in range(count):
-            known = sorted(one[number][place] for one in theirs)
-            found = statistics.median(one[number][place] for one in mine)
-            within += known[0] <= found <= known[-1]
-        inside[what] = within / max(count, 1)
-    return {"kernels": count, "of": sorted({len(one) for one in (*theirs, *mine)}), **inside}
+        for key in keys:
+            known = [one[key][place] for one in theirs]
+            found = [one[key][place] for one in mine if key in one]
+            within += bool(found) and min(known) <= statistics.median(found) <= max(known)
+        row[what] = within / max(len(keys), 1)
+    return row
 
 
-def _of_program(kernels: Sequence[Any]) -> list[Any]:
-    return [one for one in kernels if "nccl" not in one[0].lower() and "pruned" not in one[0].lower()]
+def _only(these: Sequence[Mapping[Key, Any]], others: Sequence[Mapping[Key, Any]]) -> dict[str, int]:
+    """How many more of a name are in an iteration of these than in any of the others."""
+    most, known = (_most(side) for side in (these, others))
+    return {name: count - known[name] for name, count in sorted(most.items()) if count > known[name]}
+
+
+def _most(iterations: Sequence[Mapping[Key, Any]]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for one in iterations:
+        found |= Counter(name for name, _ in one)
+    return found

@@ -29,15 +29,15 @@ DETERMINISTIC = PROGRAM.with_name("deterministically.py")
 ITERATIONS = 6
 
 
-def calls(ranks: int, sizes: Sequence[int], library: Path, gpus: int, limit: float) -> list[dict[str, Any]]:
-    """For each size the medians of both ways and how they compare."""
+def calls(places: Sequence[dict[str, str]], sizes: Sequence[int], limit: float) -> list[dict[str, Any]]:
+    """For each size the medians of both ways and how they compare, on ranks in environments with the library in it."""
     with tempfile.TemporaryDirectory() as folder:
-        first = printed([PROGRAM, folder, *sizes], environments(ranks, gpus, library), limit)[0]
+        first = printed([PROGRAM, folder, *sizes], places, limit)[0]
     line = next(line for line in first.splitlines() if line.startswith("PASSING "))
     found = json.loads(line.removeprefix("PASSING "))
     rows = []
     for nbytes, ways in found.items():
-        row: dict[str, Any] = {"ranks": ranks, "bytes": int(nbytes)}
+        row: dict[str, Any] = {"ranks": len(places), "bytes": int(nbytes)}
         for clock in ("stream", "host"):
             straight, through = (statistics.median(ways[way][clock]) for way in ("straight", "through"))
             pairs = zip(ways["straight"][clock], ways["through"][clock], strict=True)
@@ -68,7 +68,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     if "calls" in options.sections:
         found["calls"] = [
-            row for ranks in options.ranks for row in calls(ranks, options.bytes, library, gpus, options.limit)
+            row
+            for ranks in options.ranks
+            for row in calls(environments(ranks, gpus, library), options.bytes, options.limit)
         ]
         print(f"{'ranks':>5}{'bytes':>12}{'straight us':>14}{'through us':>12}{'ratio':>9}{'more ns':>9}")
         for row in found["calls"]:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Callable
+from types import UnionType
 from typing import Self
 
 import msgspec
@@ -79,7 +80,7 @@ class Attendance:
         with contextlib.suppress(UnknownPeer, ConnectionClosed):  # this crew may have been left before
             self._hub.send(name, message)
 
-    async def expect(self, kind: type[FromWorker], over: bool = False) -> tuple[str, FromWorker]:
+    async def expect(self, kind: type[FromWorker] | UnionType, over: bool = False) -> tuple[str, FromWorker]:
         """The next message of a kind, and whose; raises Lost, or RunError if one (unless `over`) says it is broken."""
         while True:
             if self._lost is not None and not self.members:

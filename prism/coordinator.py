@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -25,7 +26,7 @@ from prism.core.emulation.sandboxed import Sandboxed
 from prism.core.folding.roles import FoldedCapture
 from prism.core.folding.verification import Verification
 from prism.core.graph import Graph
-from prism.core.record import RankRecord
+from prism.core.record import RankRecord, lying
 from prism.core.stage.answers import Answers
 from prism.core.stage.capture import Capture
 from prism.core.stage.exchange import Exchange
@@ -61,6 +62,7 @@ class Coordinator(Run):
         if "capture" in self._progress.stages:
             return self._reuse("capture")
         with self._stage("capture"):
+            self._earlier = self.folder.earlier_graph() if self.workers > 1 else None
             self.folder.clear_capture()
             exchange = folding.capture_of(self.scenario)
             world = await self._capture(folding.running(self.scenario), exchange)
@@ -146,9 +148,11 @@ class Coordinator(Run):
             self.folder.save_progress(self._progress)
         return self.result
 
-    def homes(self) -> dict[int, int]:
-        """The worker on which each rank is captured, by number, as long as none is lost."""
-        return self._places(folding.running(self.scenario)) or {}
+    async def held(self, ranks: Slice) -> dict[int, int]:
+        """How many bytes of what these ranks got in the capture lie on each worker, by its number."""
+        workers = (await self._assembled()).members
+        lying = sum((self._lying(rank) for rank in ranks), Counter[str]())
+        return {number: lying[name] for number, name in enumerate(workers)}
 
     # -- parts of the stages -----------------------------------------------------------------------------------------
 
@@ -199,7 +203,7 @@ class Coordinator(Run):
         ((worker, ranks),) = slices.items()
         scenario = paced(self.scenario, ranks, iterations)
         records = {rank: self.folder.load_record(rank) for rank in ranks}
-        emulated = await self._emulate(graph, scenario, records, recorded=True)
+        emulated = await self._emulate(graph, scenario, records, worker, recorded=True)
         return {worker: [emulated.exchange.durations(rank) for rank in ranks]}
 
     async def _emulate(
@@ -207,22 +211,30 @@ class Coordinator(Run):
         graph: Graph,
         scenario: Scenario,
         records: dict[int, RankRecord],
+        worker: int = 0,
         recorded: bool = False,
         attach: bool = False,
     ) -> Emulated:
-        """Run sandbox ranks in wall time; `recorded`: they get what they got when they were captured."""
+        """Run sandbox ranks on a worker in wall time; `recorded`: they get what they got when they were captured."""
         emulation = prepare(graph, scenario, records)
         exchange = Sandboxed(graph, emulation.sandbox, records)
         world = World(emulation.sandbox, len(emulation.sandbox), exchange, scenario.hang_after, preempt=False)
         room = (await self._assembled()).room("emulation")
         board = emulation.lay_out(room)
-        places = dict.fromkeys(emulation.sandbox, 0) if self.workers > 1 else None
-        await self._drive(world, emulation_setup(scenario, self.folder, room, recorded, attach), places)
+        places = dict.fromkeys(emulation.sandbox, worker) if self.workers > 1 else None
+        setup = emulation_setup(scenario, self.folder, room, emulation.held(), recorded, attach)
+        await self._drive(world, setup, places)
         self._check(world)
         for rank in emulation.sandbox:
             if not (exchange.complete(rank) or world.ranks[rank].cut):
                 raise RunError(f"rank {rank} ended before it had repeated what was captured of it")
         return Emulated(emulation, board, world, exchange)
+
+    def _lying(self, rank: int) -> Counter[str]:
+        """The bytes of what a rank got in the capture, by the worker on whose host they are."""
+        if rank not in self._lies:
+            self._lies[rank] = lying(self.folder.load_record(rank))
+        return self._lies[rank]
 
     def _sandbox_records(self, scenario: Scenario) -> dict[int, RankRecord]:
         """What was captured of the sandbox ranks; nothing, where no capture is needed for what the others put in."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,11 +17,14 @@ import msgspec
 from prism.attendance import Attendance, Lost
 from prism.core.events import AnyEvent
 from prism.core.instructions import AnyInstruction
-from prism.errors import RunError
+from prism.errors import ProtocolError, RunError
 from prism.exhaustion import room_in
+from prism.gpu.processes.stage_files import MOST
+from prism.net.dealing import most_lanes
 from prism.net.launchers import Launcher
 from prism.net.launchers.local import LocalLauncher
 from prism.net.messages import Dismiss, Dismissed, FromWorker, Laid, Order, Prepared, Printed, Report, Setup, Spread
+from prism.net.schedule import SCHEDULE, Schedule
 from prism.report.units import rank_ranges
 from prism.spreading import clocks, pieces, spread, take_in
 
@@ -28,6 +32,8 @@ __all__ = ["Crew", "Lost"]
 
 DISMISS_S = 1.0
 """How long what is left of a stage has to go before the run goes on without its word; the next stage waits for it."""
+_PRINTED = re.compile(r"(\d+|assistant-\d+)(\.\w{1,32}){1,3}")
+"""The names of files of ranks: prism.gpu.processes.stage_files."""
 LOGS_S = 20.0
 """How long the next piece of what ranks have printed on another host may be in coming."""
 
@@ -39,7 +45,7 @@ class Crew(Attendance):
         super().__init__(launcher or LocalLauncher(), say)
         self._ranks: dict[int, str] = {}  # the worker of each rank of the stage, where there are several
         self._logs = Path()
-        self._room = Path()  # what the processes of an emulation share
+        self._room = self.scratch  # what the processes of an emulation share, once there is one
 
     @property
     def size(self) -> int:
@@ -67,7 +73,8 @@ class Crew(Attendance):
     async def dismiss(self, hurry: bool = False) -> None:
         """End what is left of the stage, whatever is said of it now: how it went is decided.
 
-        `hurry`: what ranks have printed on other hosts is not waited for.
+        `hurry`: what ranks have printed on other hosts is not waited for. Raises ProtocolError for a worker that says
+        of the stage what cannot be.
         """
         apart = any(member.ferry for member in self.members.values())
         for name in self.members:
@@ -109,7 +116,8 @@ class Crew(Attendance):
         """Lay out on all hosts what the processes of an emulation share, and say who is where."""
         assert setup.emulation is not None
         self._room = Path(setup.emulation.directory)
-        where = spread(setup.emulation, self.members, places or dict.fromkeys(setup.emulation.sandbox, 0))
+        lanes = most_lanes(Schedule.load(self._room / SCHEDULE))
+        where = spread(setup.emulation, self.members, places or dict.fromkeys(setup.emulation.sandbox, 0), lanes)
         ahead = await clocks(list(self.members), self.tell, self.expect)
         for name in self.members:
             for piece in pieces(self._room):
@@ -121,17 +129,25 @@ class Crew(Attendance):
         said: set[str] = set()
         while not said >= self.members.keys():
             name, message = await asyncio.wait_for(self.expect(FromWorker, over=True), patience_s)
-            if isinstance(message, Printed):
-                self._keep(message)
-            elif isinstance(message, Laid):
-                take_in(self._room, message)
-            elif isinstance(message, Dismissed):
+            with self._blame(name):
+                if isinstance(message, Printed):
+                    self._keep(message)
+                elif isinstance(message, Laid):
+                    take_in(self._room, message)
+            if isinstance(message, Dismissed):
                 said.add(name)
+
+    @contextmanager
+    def _blame(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except ProtocolError as error:
+            raise ProtocolError(f"{name}: {error}") from error
 
     def _keep(self, part: Printed) -> None:
         """Write what a rank has printed on another host to where it would be had it run here."""
-        if "/" in part.file or part.file.startswith("."):
-            raise RunError(f"{part.file!r} is no file of a rank")
+        if not _PRINTED.fullmatch(part.file) or not 0 <= part.at <= MOST:
+            raise ProtocolError(f"bytes from {part.at} on of {part.file!r} are nothing that a rank has printed")
         with room_in(self._logs, len(part.data)):
             descriptor = os.open(
                 self._logs / part.file, os.O_WRONLY | os.O_CREAT | (0 if part.at else os.O_TRUNC), 0o644

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from prism.communication import along_trees, communication
+from prism.core.emulation.communicator_memory import communicator_bytes, uses
 from prism.core.emulation.lane_steps import record_of_lane
 from prism.core.emulation.sandboxed import Sandboxed, error_vs_replay, iteration_ns, ops_of_posts
 from prism.core.emulation.summary import summarize
@@ -39,12 +41,21 @@ class Emulation:
         """The ranks that run the program, ascending."""
         return self.schedule.touching.sandbox
 
+    def held(self) -> Counter[str]:
+        """The bytes of what was captured for the sandbox ranks, partial sums included, by the worker on whose host."""
+        steps = [step for part in self.schedule.plain.parts for step in part.steps]
+        refs = [ref for step in steps for ref in (step.result, step.before, step.after, step.rest) if ref is not None]
+        found: Counter[str] = Counter()
+        for ref in refs:
+            found[ref.host] += ref.nbytes
+        return found
+
     def lay_out(self, room: Path) -> Board:
         """Put into a directory what its processes share; returns the board that they write on. Raises Exhausted."""
         with room_in(room):
             self.schedule.save(room / SCHEDULE)
             (room / FIFOS).mkdir(mode=0o700)
-            return Board(room / BOARD, len(self.sandbox), len(self.schedule.touching.op), create=True)
+            return Board.of(room / BOARD, self.schedule, create=True)
 
 
 @dataclass(frozen=True)
@@ -63,7 +74,8 @@ class Emulated:
         ranks = []
         for rank, (steps, sent, received) in zip(sandbox, self.board.moved.sum(axis=1).tolist(), strict=True):
             peak = self.world.ranks[rank].peak_bytes
-            ranks.append(EmulatedRank(rank, iterations[rank], peak, steps, sent, received))
+            reserved = schedule.plain.reserved(rank)
+            ranks.append(EmulatedRank(rank, iterations[rank], peak, steps, sent, received, reserved))
         hits, misses, stalls = self.board.pool.sum(axis=0).tolist()
         return EmulationResult(
             sandbox=list(sandbox),
@@ -86,6 +98,7 @@ def prepare(graph: Graph, scenario: Scenario, records: Mapping[int, RankRecord])
     plain = _plain(graph, touched, records, scenario.emulate.contribution)
     for row, part in plain.groups.items():
         part.on_device = device_kind(scenario) == "cuda" and graph.groups[row].backend == "nccl"
+    _reserve(plain, graph, touched, scenario.world.ranks_per_node)
     for row in np.unique(graph.ops["group"][touched.op[trees[touched.op]]]).tolist():
         plain.groups[row].nodes = nodes_of(graph.groups[row].ranks, scenario.world.ranks_per_node)
     schedule = Schedule(
@@ -116,6 +129,23 @@ def _plain(graph: Graph, touched: Touching, records: Mapping[int, RankRecord], c
         ops = [int(touched.number[op]) if op >= 0 else -1 for op in ops_of_posts(graph, record)]
         parts.append(SandboxPart(rank=rank, ops=ops, steps=steps))
     return Plain(contribution=contribution, groups=groups, parts=parts)
+
+
+def _reserve(plain: Plain, graph: Graph, touched: Touching, ranks_per_node: int) -> None:
+    """Say what memory NCCL's own communicators of the groups on devices would take, of those with virtual members."""
+    posts: dict[tuple[int, int], list[PostStep]] = defaultdict(list)
+    groups = graph.ops["group"][touched.op].tolist()
+    for part in plain.parts:
+        for op, step in zip(part.ops, part.steps, strict=True):
+            if op >= 0:
+                posts[groups[op], part.rank].append(step)
+    for row, group in plain.groups.items():
+        if group.on_device and len(group.sandbox) < group.size:
+            nodes = nodes_of(graph.groups[row].ranks, ranks_per_node)
+            group.communicator_bytes = [
+                communicator_bytes(nodes, member, uses(posts[row, rank], member, group.size))
+                for member, rank in zip(group.sandbox, group.ranks, strict=True)
+            ]
 
 
 def _columns(graph: Graph, touched: Touching, latency: Int64, transfer: Int64, trees: Int64) -> OpColumns:

@@ -174,6 +174,13 @@ class Folder:
         """Read graph.prism; raises ScenarioError."""
         return trace.read(self.graph).graph
 
+    def earlier_graph(self) -> Graph | None:
+        """The graph that is there, of whatever capture; None if there is none that can be read."""
+        try:
+            return self.load_graph()
+        except ScenarioError:
+            return None
+
     def save_records(self, records: list[RankRecord]) -> None:
         """Write what each rank did and got."""
         for record in records:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from prism.core.stage.admission import Admission, amount
+from prism.core.stage.admission import Admissions, amount
 
 STEP = 1.25
 """A forecast that has grown by this factor is worth being said again."""
@@ -16,18 +16,19 @@ class Forecast:
     def __init__(self) -> None:
         self._said = 0.0
 
-    def told(self, admission: Admission) -> str:
-        """A line to say now; "" for none."""
-        whole = admission.forecast
+    def told(self, admissions: Admissions) -> str:
+        """A line to say now, of the host whose ranks will take most; "" for none."""
+        fullest = admissions.fullest
+        whole = fullest.forecast
         if not whole or whole < self._said * STEP:
             return ""
         self._said = whole
-        text = f"{admission.size:,} ranks will take about {amount(whole)} of host memory"
-        bound, there = admission.memory.bound, _available() + admission.held
+        text = f"{fullest.ranks} will take about {amount(whole)} of host memory"
+        bound, there = fullest.memory.bound, _available() + fullest.held
         if 0 < bound < whole:
-            how = "spill what they hold above" if admission.memory.spills else "are held back above"
+            how = "spill what they hold above" if fullest.memory.spills else "are held back above"
             text += f"; they {how} {amount(bound)}"
-        elif not bound and whole > there:
+        elif not bound and whole > there and len(admissions.hosts) == 1:  # else it is another machine's memory
             text += f", and this machine has {amount(there)}; set devices.host_memory and devices.spill"
         return text
 

@@ -90,12 +90,14 @@ def _cpu_only(scenario: Scenario) -> str:
     """What of a scenario is not available on a GPU, in words; "" for nothing."""
     if scenario.devices.present_as is not None:
         return f"a CPU is presented as {scenario.devices.present_as}, which a GPU needs not be"
-    if scenario.fold is not None:
-        return "folding is not available on a GPU yet"
     if scenario.calibrate.answers == "paced":
         return "paced answers are not available on a GPU yet"
     if "emulate" in scenario.stages and scenario.network.algorithm != "ring":
         return f"network.algorithm {scenario.network.algorithm} is not emulated on a GPU yet, only ring is"
-    if "emulate" in scenario.stages and scenario.emulate.contribution == "replicas":
-        return "emulate.contribution replicas is not available on a GPU yet"
+    if (
+        "emulate" in scenario.stages
+        and scenario.emulate.contribution == "replicas"
+        and len(scenario.emulate.sandbox) > 1
+    ):
+        return "emulate.contribution replicas is available on a GPU for one sandbox rank only"
     return ""

@@ -30,8 +30,8 @@ class Workers(Protocol):
     def workers(self) -> int:
         """How many there are now; some may be lost on the way."""
 
-    def homes(self) -> Mapping[int, int]:
-        """The worker that each rank was captured on, if nobody was lost."""
+    async def held(self, ranks: Slice) -> Mapping[int, int]:
+        """How many bytes of what these ranks got in the capture lie on each worker."""
 
 
 class Rounds:
@@ -61,9 +61,17 @@ class Rounds:
         while to_do := [number for number, known in enumerate(self.durations) if known is None]:
             self._observer.step(len(self._slices) - len(to_do), len(self._slices))
             alike = [number for number in to_do if self._iterations[number] == self._iterations[to_do[0]]]
-            count = workers.workers if side_by_side else 1
-            dealt = deal([self._slices[number] for number in alike], workers.homes() if count > 1 else {}, count)
-            await self._measure(workers, measure, {worker: alike[place] for place, worker in dealt.items()})
+            await self._measure(workers, measure, await self._deal(workers, alike if side_by_side else alike[:1]))
+
+    async def _deal(self, workers: Workers, to_do: Sequence[int]) -> dict[int, int]:
+        """The slices to run at one time, by their workers: where what they got lies, as far as all have a share."""
+        if workers.workers <= 1:
+            return {0: to_do[0]}
+        held = [await workers.held(self._slices[number]) for number in to_do]
+        dealt: dict[int, int] = {}
+        for number, worker in zip(to_do, deal(held, workers.workers), strict=True):
+            dealt.setdefault(worker, number)
+        return dict(sorted(dealt.items(), key=lambda item: item[1]))
 
     async def _measure(self, workers: Workers, measure: Measure, dealt: Mapping[int, int]) -> None:
         iterations = self._iterations[next(iter(dealt.values()))]

@@ -69,7 +69,8 @@ class Spread(msgspec.Struct):
 class DeviceClocks(msgspec.Struct, kw_only=True):
     """How the GPU of a rank ran before and after the rank was timed: MHz of its cores, watts, degrees Celsius.
 
-    throttled: why it ran slower than it could, at any time meanwhile.
+    throttled: why it ran slower than it could, at any time meanwhile. idle: the share of its posts, waits and marks at
+    which it had nothing left to do. posting_ns: what NCCL's calls hold the host for, by kind.
     """
 
     rank: int
@@ -77,6 +78,8 @@ class DeviceClocks(msgspec.Struct, kw_only=True):
     power_w: list[int]
     temperature_c: list[int]
     throttled: list[str] = []
+    idle: float | None = None
+    posting_ns: dict[str, int] = {}
 
     @classmethod
     def of(cls, seen: Clocked) -> DeviceClocks:
@@ -88,6 +91,8 @@ class DeviceClocks(msgspec.Struct, kw_only=True):
             power_w=[state.power_w for state in states],
             temperature_c=[state.temperature_c for state in states],
             throttled=list(seen.throttled),
+            idle=seen.idle / seen.steps if seen.steps else None,
+            posting_ns=seen.posting,
         )
 
 
@@ -146,7 +151,10 @@ class WhatIfResult(msgspec.Struct, kw_only=True):
 
 
 class EmulatedRank(msgspec.Struct):
-    """One sandbox rank: its iterations in wall time, warm-up left out, its peak memory, and what its engine moved."""
+    """One sandbox rank: its iterations in wall time, warm-up left out, its peak memory, and what its engine moved.
+
+    communicator_bytes: on a GPU, what its engine held in the place of NCCL's own communicators, which is an estimate.
+    """
 
     rank: int
     iteration_ns: list[int]
@@ -154,6 +162,7 @@ class EmulatedRank(msgspec.Struct):
     steps: int = 0
     sent_bytes: int = 0
     received_bytes: int = 0
+    communicator_bytes: int | None = None
 
 
 class PrefetchResult(msgspec.Struct, kw_only=True):

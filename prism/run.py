@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from prism.core.events import Clocked
 from prism.core.graph import Graph, Timeline
 from prism.core.placement import place
 from prism.core.stage.warnings import ATTACH
 from prism.core.stage.world import World
+from prism.core.traffic import crossing, talks
 from prism.crew import Crew
 from prism.driver import drive
 from prism.errors import ProgramError, RunError, ScenarioError
@@ -25,6 +27,7 @@ from prism.kinds import check_device, device_kind, told
 from prism.launching import launcher_of
 from prism.live.observer import Observer, Silent
 from prism.net.messages import Setup
+from prism.report.units import size
 from prism.result import Result, StageResult
 from prism.scenario import Scenario
 from prism.staging import kept, refuse_what_nothing_enforces
@@ -67,6 +70,8 @@ class Run:
         self._seen: tuple[Graph, Timeline] | None = None  # what the views are made of
         self._interrupted = asyncio.Event()
         self._said: set[str] = set()
+        self._earlier: Graph | None = None  # of the capture before, if this one is not the first
+        self._lies: dict[int, Counter[str]] = {}  # where the results of ranks are: prism.core.record.lying
         self.clocks: dict[int, Clocked] = {}  # how the devices ran while ranks were timed
         self._forecast = Forecast()
 
@@ -104,7 +109,7 @@ class Run:
     def _stage(self, name: str) -> Iterator[None]:
         start = time.monotonic()
         self._observer.begin(name)
-        status = "failed"
+        status: Literal["ok", "failed", "interrupted"] = "failed"
         try:
             yield
             if self._interrupted.is_set():
@@ -115,7 +120,7 @@ class Run:
             raise
         finally:
             wall = round(time.monotonic() - start, 3)
-            self.result.stages[name] = StageResult(status=status, wall_s=wall)  # type: ignore[arg-type]
+            self.result.stages[name] = StageResult(status=status, wall_s=wall)
             if status == "ok":
                 self._progress.stages[name] = Done(digest=self._digests[name], wall_s=wall)
                 self.folder.save_progress(self._progress)
@@ -140,7 +145,14 @@ class Run:
         """The worker that each rank runs on, by number; None where there is one."""
         if self.workers <= 1:
             return None
-        return place(ranks, self.scenario.world.ranks_per_node, self.workers)
+        world, earlier = self.scenario.world, self._earlier
+        known = talks(earlier, ranks) if earlier is not None and earlier.world_size == world.size else []
+        placed = place(ranks, world.ranks_per_node, self.workers, known)
+        before, after = crossing(known, place(ranks, world.ranks_per_node, self.workers)), crossing(known, placed)
+        if after < before:
+            text = f"ranks are placed by what they said to each other in the capture before: {size(after)} cross hosts"
+            self._observer.say(f"{text}, of {size(before)} by nodes")
+        return placed
 
     async def _drive(self, world: World, setup: Setup, places: Mapping[int, int] | None = None) -> None:
         check_device(self.scenario)

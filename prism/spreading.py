@@ -10,11 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
-from prism.errors import RunError
+from prism.errors import ProtocolError, RunError
 from prism.member import Member
 from prism.net.messages import AskTime, Emulating, FromCoordinator, Laid, Spread, Time
 from prism.net.payloads import CHUNK
+from prism.net.schedule import BOARD
 
+CELL = 8
+"""Bytes of a cell of the board."""
 ASKED = 15
 """How often a worker is asked for its time; the answer that came fastest counts."""
 
@@ -22,21 +25,30 @@ Tell = Callable[[str, FromCoordinator], None]
 Expect = Callable[[type[Time]], Awaitable[tuple[str, object]]]
 
 
-def spread(emulation: Emulating, members: Mapping[str, Member], places: Mapping[int, int]) -> Spread:
-    """Sandbox ranks are on the workers of `places`, their assistants on the others, in turns. Raises RunError."""
+def spread(emulation: Emulating, members: Mapping[str, Member], places: Mapping[int, int], lanes: int = 1) -> Spread:
+    """Sandbox ranks are on the workers of `places`, their assistants on the others, in turns. Raises RunError.
+
+    Those come first on which most lies of what assistants put in. Assistants that have to be are beside the sandbox.
+    Where there are hosts for several assistants a rank, each has so many, but no more than one has `lanes` at most.
+    """
     names = list(members)
     closed = [member.host for member in members.values() if not member.gateway]
     if closed:
         raise RunError(
-            f"emulate needs prism.gpu._pruned, which is not built on {', '.join(closed)}; run `make ext` there"
+            "emulate needs prism.gpu._pruned and libsodium, 1.0.19 or later, and has not both on "
+            f"{', '.join(closed)}; run `make ext` there, and install pyzmq from its wheel, which has libsodium"
         )
     taken = {names[places[rank]] for rank in emulation.sandbox}
     others = [name for name in names if name not in taken] or names
+    beside = [name for name in names if name in taken]
+    others = sorted(others if emulation.apart else beside, key=lambda name: -emulation.held.get(name, 0))
+    ranks = len(emulation.sandbox)
+    each = max(1, min(lanes, len(others) // ranks)) if emulation.apart else 1
     return Spread(
         token=secrets.token_bytes(32),
         gateways={name: member.gateway for name, member in members.items()},
         sandbox={rank: names[places[rank]] for rank in emulation.sandbox},
-        assistants=tuple(others[place % len(others)] for place in range(len(emulation.sandbox))),
+        assistants=tuple(others[place % len(others)] for place in range(ranks * each)),
     )
 
 
@@ -67,10 +79,15 @@ def pieces(room: Path) -> Iterator[Laid]:
 
 
 def take_in(room: Path, piece: Laid) -> None:
-    """Take in the board of another host: every cell has one writer, and grows from 0."""
-    descriptor = os.open(room / os.path.basename(piece.file), os.O_RDWR)
-    try:
-        here = np.frombuffer(os.pread(descriptor, len(piece.data), piece.at), "<i8")
-        os.pwrite(descriptor, np.maximum(here, np.frombuffer(piece.data, "<i8")[: len(here)]).tobytes(), piece.at)
-    finally:
-        os.close(descriptor)
+    """Take in the board of another host: every cell has one writer, and grows from 0.
+
+    Raises ProtocolError for what is no piece of the board that lies in `room`.
+    """
+    board = room / BOARD
+    length = board.stat().st_size if board.exists() else 0
+    end = piece.at + len(piece.data)
+    if piece.file != BOARD or piece.at < 0 or end > length or piece.at % CELL or len(piece.data) % CELL:
+        raise ProtocolError(f"bytes {piece.at} to {end} of {piece.file!r} are no cells of the emulation's board")
+    with board.open("r+b") as file:
+        here = os.pread(file.fileno(), len(piece.data), piece.at)
+        os.pwrite(file.fileno(), np.maximum(*(np.frombuffer(one, "<i8") for one in (here, piece.data))), piece.at)

@@ -83,8 +83,10 @@ def host_memory(scenario: Scenario) -> HostMemory:
     return HostMemory(bound=scenario.devices.host_memory or 0, spills=scenario.devices.spill is not None)
 
 
-def emulation_setup(scenario: Scenario, folder: Folder, room: Path, recorded: bool, attach: bool) -> Setup:
-    """The same for an emulation, whose processes share the directory `room`."""
+def emulation_setup(
+    scenario: Scenario, folder: Folder, room: Path, held: Mapping[str, int], recorded: bool, attach: bool
+) -> Setup:
+    """The same for an emulation, whose processes share the directory `room`; `held`: see Emulating."""
     emulate = scenario.emulate
     setup = stage_setup(scenario, folder, "emulate", emulate.iterations or scenario.capture.iterations or 0)
     program = setup.program
@@ -101,6 +103,8 @@ def emulation_setup(scenario: Scenario, folder: Folder, room: Path, recorded: bo
         pool=emulate.pool,
         recorded=recorded,
         attach=attach,
+        apart=scenario.network.algorithm == "ring" and emulate.contribution != "replicas",
+        held=dict(held),
         arc_device=-1 if emulate.arc_device is None else emulate.arc_device,
     )
     return msgspec.structs.replace(setup, program=program, emulation=shared)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from prism.command import main
 from prism.errors import ScenarioError
 from prism.hints import WANTS_CUDA
 from prism.scenario import Scenario
+from tests.running import capture
 
 PROGRAMS = Path(__file__).with_name("programs")
 
@@ -39,6 +41,15 @@ def test_a_program_with_few_iterations_gets_a_shorter_warm_up_and_a_warning(
     assert told in path.read_text()
     scenario = Scenario.load(path)
     assert (scenario.capture.iterations, scenario.calibrate.warmup) == (None, 1)
+
+
+def test_the_marker_that_is_proposed_for_a_module_is_found_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "first.yaml"
+    line = ["--nproc-per-node", "2", "-m", "tests.programs.packed"]
+    assert main(["--init", "torchrun", "--out", str(path), "-q", "--", *line]) == 0
+    (marker,) = re.findall(r"# iteration: {marker: (\S+)}", path.read_text())
+    job = Scenario.load(path, ["iteration.marker=" + marker.replace(":step", ":make_a_step")])
+    assert [rank.iterations for rank in capture(job, tmp_path / "out").result.ranks] == [4, 4]
 
 
 def test_a_program_that_fails_gets_one_that_says_how(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,11 +10,12 @@ import msgspec
 import pytest
 
 from prism import coordinator, emulation
+from prism.core.emulation.communicator_memory import Uses, communicator_bytes
 from prism.errors import ProgramError
 from prism.net.messages import Setup
 from prism.result import Result
-from prism.scenario import Calibrate, Emulate
-from tests.running import references, scenario
+from prism.scenario import Calibrate, Emulate, Fold
+from tests.running import capture, references, scenario
 from tests.test_emulation import moved_in_a_full_ring
 
 JOBS = Path(__file__).with_name("jobs")
@@ -42,9 +43,11 @@ def on_device(monkeypatch: pytest.MonkeyPatch) -> None:
 class Emulated:
     """A program under all stages; `logs` are what each sandbox rank said when captured and when emulated."""
 
-    def __init__(self, script: Path, args: tuple[str, ...], world: int, out: Path, **emulate: Any) -> None:
-        given = scenario(
-            script, args, world, semantics="nccl", stages=STAGES, calibrate=Calibrate(warmup=1),
+    def __init__(
+        self, script: Path, args: tuple[str, ...], world: int, out: Path, fold: Fold | None = None, **emulate: Any
+    ) -> None:
+        self.given = given = scenario(
+            script, args, world, semantics="nccl", stages=STAGES, calibrate=Calibrate(warmup=1), fold=fold,
             emulate=Emulate(**emulate),
         )  # fmt: skip
         self.result: Result | None = None
@@ -77,6 +80,17 @@ def test_exact_contributions_give_the_captures_bits(
     assert all(len(rank.iteration_ns) == 2 for rank in run.result.emulation.ranks)
 
 
+@pytest.mark.parametrize(("job", "world"), [("ddp", 1024), ("fsdp2", 64), ("moe", 64)])
+def test_a_rank_among_those_that_are_folded(job: str, world: int, tmp_path: Path) -> None:
+    fold = Fold(mesh={"dp": world}, over=("dp",))
+    run = Emulated(JOBS / f"job_{job}.py", ("3",), world, tmp_path / "out", fold, sandbox=(0,), contribution="exact")
+    assert run.result is not None
+    assert run.result.diagnosis is None, run.result.diagnosis
+    ((captured, emulated),) = run.logs
+    assert [one["loss"] for one in references([captured])] == [one["loss"] for one in references([emulated])]
+    assert references([emulated])[0]["world"] == world
+
+
 @pytest.mark.parametrize("sandbox", [(1,), (0, 2)])
 def test_every_operation_gives_what_it_gave_when_it_was_captured(sandbox: tuple[int, ...], tmp_path: Path) -> None:
     run = Emulated(PROGRAMS / "device_collectives.py", (), 4, tmp_path / "out", sandbox=sandbox, contribution="exact")
@@ -86,13 +100,28 @@ def test_every_operation_gives_what_it_gave_when_it_was_captured(sandbox: tuple[
         assert emulated == captured != ""
 
 
-def test_sandbox_ranks_move_what_they_would_among_real_ranks(tmp_path: Path) -> None:
-    run = Emulated(PROGRAMS / "symmetric.py", (), 6, tmp_path / "out", sandbox=(0, 2, 5))
+@pytest.mark.parametrize(
+    ("world", "sandbox", "fold"), [(6, (0, 2, 5), None), (48, (0,), Fold(mesh={"dp": 48}, over=("dp",)))]
+)
+def test_sandbox_ranks_move_what_they_would_among_real_ranks(
+    world: int, sandbox: tuple[int, ...], fold: Fold | None, tmp_path: Path
+) -> None:
+    run = Emulated(PROGRAMS / "symmetric.py", (), world, tmp_path / "out", fold, sandbox=sandbox)
     assert run.result is not None
     assert run.result.emulation is not None
     for rank in run.result.emulation.ranks:
         assert (rank.steps, rank.sent_bytes) == moved_in_a_full_ring(run, rank.rank)  # type: ignore[arg-type]
         assert rank.received_bytes == rank.sent_bytes
+        nodes = [member // run.given.world.ranks_per_node for member in range(world)]
+        peers = frozenset(range(world)) - {rank.rank}
+        assert rank.communicator_bytes == communicator_bytes(nodes, rank.rank, Uses(True, peers, frozenset()))
+
+
+def test_replicas_bring_what_the_sandbox_rank_brings(tmp_path: Path) -> None:
+    run = Emulated(PROGRAMS / "averages.py", ("3",), 2, tmp_path / "out", sandbox=(0,), contribution="replicas")
+    ((captured, emulated),) = run.logs
+    alone = capture(scenario(PROGRAMS / "averages.py", ("3",), 1), tmp_path / "alone")
+    assert emulated == alone.output[0] != captured
 
 
 def test_a_program_that_does_something_else_is_told_with_both_sides(tmp_path: Path) -> None:

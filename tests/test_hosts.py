@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from prism import measuring
 from prism.coordinator import Coordinator
 from prism.core.events import AnyEvent, Posted
 from prism.core.prismtrace import Trace, encode
+from prism.core.record import lying
 from prism.crew import Crew, Lost
 from prism.errors import RunError
+from prism.folder import Folder
+from prism.live.observer import Silent
 from prism.net.launchers.external import ExternalLauncher
 from prism.net.launchers.local import LocalLauncher
+from prism.net.scratch import lies_in_memory
 from prism.result import Result
-from prism.scenario import Calibrate, Emulate, Launcher, Scenario
-from tests.running import Run, capture, references, scenario
+from prism.scenario import Calibrate, Devices, Emulate, Launcher, Network, Scenario, World
+from tests.running import Run, capture, emulate, references, scenario
 
 JOB = Path(__file__).with_name("jobs") / "job_moe.py"
 PROGRAMS = Path(__file__).with_name("programs")
 WORLD, WORKERS = 6, 3
+PAYLOAD = 4 << 12
+"""Bytes of a sum of programs/across_nodes.py."""
 
 
 class Hosts(Crew):
@@ -47,6 +56,16 @@ class Hosts(Crew):
         return found
 
 
+class Heard(Silent):
+    """Notes what a run says."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.lines.append(text)
+
+
 class Bench:
     """Runs on one crew of several workers, as long as none of them is lost."""
 
@@ -55,10 +74,16 @@ class Bench:
         self.crew = self._loop.run_until_complete(Hosts().__aenter__())
 
     def do(
-        self, given: Scenario, out: Path, calibrate: bool = True, resume: bool = False, emulate: bool = False
+        self,
+        given: Scenario,
+        out: Path,
+        calibrate: bool = True,
+        resume: bool = False,
+        emulate: bool = False,
+        observer: Silent | None = None,
     ) -> Result:
         async def work() -> Result:
-            async with Coordinator(given, out, resume=resume, crew=self.crew) as run:
+            async with Coordinator(given, out, resume=resume, crew=self.crew, observer=observer) as run:
                 graph = await run.capture()
                 if calibrate:
                     run.replay(await run.calibrate(graph))
@@ -118,37 +143,62 @@ def test_graph_and_losses_are_those_of_one_host(bench: Bench, alone: Run, tmp_pa
     assert files == {f"worker-{number}" for number in range(WORKERS)}
 
 
-def test_a_rank_is_emulated_on_one_host_and_its_peers_on_others(bench: Bench, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("program", "sandbox", "assistants"),
+    [("averages.py", (1, 2), 2), ("passes_on.py", (1,), 2)],
+    ids=["one for each rank", "two for a rank in a pipeline"],
+)
+def test_a_rank_is_emulated_on_one_host_and_its_peers_on_others(
+    program: str, sandbox: tuple[int, ...], assistants: int, bench: Bench, tmp_path: Path
+) -> None:
     pruned = pytest.importorskip("prism.gpu.emulation.clock", exc_type=ImportError)
     if not pruned.settable():
         pytest.skip("prism.gpu._pruned is of an older build, which knows one host")
     given = scenario(
-        PROGRAMS / "averages.py", ("6",), 4, 2, launcher=Launcher(workers=WORKERS), calibrate=Calibrate(warmup=1),
-        emulate=Emulate(sandbox=(1, 2), contribution="exact"), stages=("capture", "calibrate", "replay", "emulate"),
+        PROGRAMS / program, ("6",), 4, 2, launcher=Launcher(workers=WORKERS), calibrate=Calibrate(warmup=1),
+        emulate=Emulate(sandbox=sandbox, contribution="exact"), stages=("capture", "calibrate", "replay", "emulate"),
     )  # fmt: skip
     result = bench.do(given, tmp_path / "out", emulate=True)
     assert result.emulation is not None
-    assert result.emulation.sandbox == [1, 2]
+    assert result.emulation.sandbox == list(sandbox)
     assert all(len(rank.iteration_ns) == 5 and rank.sent_bytes > 0 for rank in result.emulation.ranks)
     assert result.emulation.prefetch.hits > 0
     ranks = tmp_path / "out" / "ranks"
-    for rank in (1, 2):
+    assert len(list(ranks.glob("assistant-*.log"))) == assistants
+    for rank in sandbox:
         assert (ranks / f"{rank}.emulate.log").read_text() == (ranks / f"{rank}.log").read_text() != ""
 
 
-def test_what_several_have_captured_one_can_calibrate(bench: Bench, tmp_path: Path) -> None:
+def test_what_several_have_captured_one_can_calibrate(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that the others have is brought to it."""
     bench.do(job(), tmp_path / "out", calibrate=False)
-    one = job()
-    found: list[Result] = []
+    monkeypatch.setattr(measuring, "deal", lambda held, workers: [0] * len(held))
+    assert bench.do(job(), tmp_path / "out", resume=True).status == "ok"
+    assert losses(tmp_path / "out", "{}.calibrate.log") == losses(tmp_path / "out")
 
-    async def work() -> None:
-        async with Coordinator(one, tmp_path / "out", resume=True, crew=bench.crew) as run:
-            run._places = lambda ranks: None  # type: ignore[method-assign, assignment]
-            run.replay(await run.calibrate(await run.capture()))
-            found.append(run.result)
 
-    bench._loop.run_until_complete(work())
-    assert found[0].status == "ok"
+def test_ranks_that_talk_most_are_on_one_host_once_that_is_known(bench: Bench, tmp_path: Path) -> None:
+    """Pairs that cut across nodes: what they get lies on another host for one of both, and on its own the next time."""
+    heard, out = Heard(), tmp_path / "out"
+    given = scenario(PROGRAMS / "across_nodes.py", launcher=Launcher(workers=WORKERS))
+    given = msgspec.structs.replace(given, world=World(size=WORLD, ranks_per_node=2))
+    bench.do(given, out, calibrate=False, observer=heard)
+    assert crossed(bench.crew, out) == 3 * 3 * PAYLOAD
+    printed = [(out / "ranks" / f"{rank}.log").read_text() for rank in range(WORLD)]
+    again = msgspec.structs.replace(given, hang_after=2 * given.hang_after)  # what was captured before counts no more
+    bench.do(again, out, calibrate=False, resume=True, observer=heard)
+    assert crossed(bench.crew, out) == 0
+    assert [(out / "ranks" / f"{rank}.log").read_text() for rank in range(WORLD)] == printed
+    told = "ranks are placed by what they said to each other in the capture before: 0 B cross hosts, of 144.0 KiB"
+    assert [line for line in heard.lines if "placed" in line] == [f"{told} by nodes"]
+
+
+def crossed(crew: Crew, out: Path) -> int:
+    """The bytes of results that lie on another host than who got them; ranks are where they ran in the last stage."""
+    found = (lying(Folder(out).load_record(rank)) for rank in range(WORLD))
+    return sum(of.total() - of[crew._ranks[rank]] for rank, of in enumerate(found))
 
 
 def test_a_lost_worker_is_told_with_its_ranks_or_its_slices_run_elsewhere(bench: Bench, tmp_path: Path) -> None:
@@ -162,6 +212,45 @@ def test_a_lost_worker_is_told_with_its_ranks_or_its_slices_run_elsewhere(bench:
     bench.crew.kill(2, after=20)
     with pytest.raises(Lost, match=r"worker-2 was lost \(-9\).*; lost with it: what ranks 3-5 had done of this stage"):
         bench.do(job(), tmp_path / "again")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("prism.gpu._spill") is None, reason="ext/spill is not built")
+def test_each_host_has_memory_of_its_own(bench: Bench, tmp_path: Path) -> None:
+    if lies_in_memory(tmp_path):
+        pytest.skip("temporary files lie in memory here")
+    (tmp_path / "spill").mkdir()
+    heard, program = Heard(), PROGRAMS / "holds_and_sums.py"
+    devices = Devices(kind="cpu", slots=1, host_memory=250 << 20, spill=str(tmp_path / "spill"))
+    given = scenario(program, world=9, devices=devices, launcher=Launcher(workers=WORKERS))
+    bench.do(given, tmp_path / "out", calibrate=False, observer=heard)
+    told = [line for line in heard.lines if line.startswith("3 ranks of one worker will take about ")]
+    assert told[-1].endswith("of host memory; they spill what they hold above 250.0 MiB")
+    free = capture(scenario(program, world=9), tmp_path / "free")
+    assert [(tmp_path / "out" / "ranks" / f"{rank}.log").read_text() for rank in range(9)] == free.output
+
+
+@pytest.mark.parametrize(
+    ("contribution", "network"),
+    [("replicas", Network()), ("exact", Network(algorithm="tree"))],
+    ids=["replicas", "trees"],
+)
+def test_what_cannot_cross_hosts_in_an_emulation_stays_on_one(
+    contribution: Any, network: Network, bench: Bench, tmp_path: Path
+) -> None:
+    pytest.importorskip("prism.gpu.pruned", exc_type=ImportError)
+    given = scenario(
+        PROGRAMS / "averages.py", ("6",), 4, 2, launcher=Launcher(workers=WORKERS), calibrate=Calibrate(warmup=1),
+        emulate=Emulate(sandbox=(1, 2), contribution=contribution), network=network,
+        stages=("capture", "calibrate", "replay", "emulate"),
+    )  # fmt: skip
+    result = bench.do(given, tmp_path / "out", emulate=True)
+    alone = emulate(msgspec.structs.replace(given, launcher=Launcher()), tmp_path / "alone")
+    assert result.emulation is not None
+    assert alone.result.emulation is not None
+    sent = [rank.sent_bytes for rank in result.emulation.ranks]
+    assert sent == [rank.sent_bytes for rank in alone.result.emulation.ranks]
+    logs = [(tmp_path / "out" / "ranks" / f"{rank}.emulate.log").read_text() for rank in (1, 2)]
+    assert logs == alone.output
 
 
 async def test_workers_that_do_not_come_are_waited_for_and_told(tmp_path: Path) -> None:

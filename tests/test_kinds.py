@@ -10,7 +10,7 @@ from prism import kinds
 from prism.command import main
 from prism.errors import RunError, ScenarioError
 from prism.gpu.cuda import nvml
-from prism.scenario import STAGES, Calibrate, Devices, Emulate, Network, Scenario
+from prism.scenario import STAGES, Calibrate, Devices, Emulate, Fold, Network, Scenario
 from tests.running import scenario
 
 PROGRAM = Path(__file__).with_name("programs") / "averages.py"
@@ -42,7 +42,7 @@ class TestWithAGpu:
         ("blocks", "told"),
         [
             ({"network": Network(algorithm="tree")}, "algorithm tree is not emulated on a GPU yet, only ring is"),
-            ({"emulate": Emulate(contribution="replicas")}, "replicas is not available on a GPU yet"),
+            ({"emulate": Emulate(sandbox=(0, 1), contribution="replicas")}, "replicas is available on a GPU for one"),
         ],
     )
     def test_what_of_an_emulation_is_left_to_a_cpu(
@@ -50,8 +50,14 @@ class TestWithAGpu:
     ) -> None:
         monkeypatch.setattr(kinds, "library_path", lambda: Path("_device.so"))
         assert kinds.device_kind(on("auto", stages=STAGES, **blocks)) == "cpu"
-        with pytest.raises(ScenarioError, match=f"{told}; choose cpu for it"):
+        with pytest.raises(ScenarioError, match=f"{told}.*; choose cpu for it"):
             kinds.check_device(on("cuda", stages=STAGES, **blocks))
+
+    def test_what_a_gpu_can_do_as_well(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(kinds, "library_path", lambda: Path("_device.so"))
+        blocks = {"fold": Fold(mesh={"dp": 2}, over=("dp",)), "emulate": Emulate(contribution="replicas")}
+        assert kinds.device_kind(on("auto", stages=STAGES, **blocks)) == "cuda"
+        kinds.check_device(on("cuda", stages=STAGES, **blocks))
 
     def test_emulation_needs_an_extension(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(kinds, "library_path", lambda: None)

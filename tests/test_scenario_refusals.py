@@ -354,21 +354,8 @@ ADDED_AT_LINE_5 = [
         "5: $.launcher.token_file: the launcher local starts its workers itself, leave it null",
     ),
     (
-        "launcher: {workers: 2}\ndevices: {host_memory: 4GiB}",
-        "5: $.launcher.workers: devices.host_memory is not available yet for several workers, choose 1",
-    ),
-    (
         "launcher: {workers: 2}\ndevices: {kind: cuda}",
         "5: $.launcher.workers: devices.kind cuda is not available yet for several workers, choose 1",
-    ),
-    (
-        "launcher: {workers: 2}\ncalibrate: {answers: paced}\nnetwork: {algorithm: auto}",
-        "7: $.network.algorithm: auto is not available yet where an emulation has several workers, choose ring",
-    ),
-    (
-        "launcher: {workers: 2}\nemulate: {contribution: replicas}\nstages: [capture, calibrate, emulate]",
-        "6: $.emulate.contribution: replicas is not available yet for several workers, choose left, exact, prefolded "
-        "or zeros",
     ),
     (
         "output: {formats: [pdf]}",

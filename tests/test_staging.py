@@ -30,7 +30,7 @@ def test_captured_ranks_can_be_paged_and_sandbox_ranks_have_the_engine(tmp_path:
     folder = Folder(tmp_path)
     given = on_gpu(program=Program(script=str(PROGRAM), env={"LD_PRELOAD": "own.so"}))
     assert staging.stage_setup(given, folder, "capture", 0).program.env == {"LD_PRELOAD": "/paging.so:own.so"}
-    emulated = staging.emulation_setup(given, folder, tmp_path, recorded=False, attach=False)
+    emulated = staging.emulation_setup(given, folder, tmp_path, held={}, recorded=False, attach=False)
     assert emulated.program.env == {"LD_PRELOAD": "/device.so:own.so"}
 
 

@@ -11,7 +11,7 @@ os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
 
 import torch
 
-torch.use_deterministic_algorithms(True, warn_only=True)
+torch.use_deterministic_algorithms(True)  # only warned, attention is not
 del sys.argv[0]
 sys.path.insert(0, str(Path(sys.argv[0]).parent))
 runpy.run_path(sys.argv[0], run_name="__main__")

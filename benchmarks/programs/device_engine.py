@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from benchmarks.programs.held import turn
 from benchmarks.programs.links import BEFORE_CYCLES, ROUNDS, SIZES, WARM_UPS
 from benchmarks.programs.passing import FLOAT, SUM, Id, done
 from prism.core.graph import OpKind
@@ -73,7 +74,8 @@ def main() -> None:
         engine.identify(bytes(unique), GROUP, range(members))
         engine.start()
         done(nccl.ncclCommInitRank(ctypes.byref(comm), members, unique, 0))
-        found: dict[str, Any] = {str(nbytes): times_us(nccl, comm, nbytes) for nbytes in sizes}
+        with turn():
+            found: dict[str, Any] = {str(nbytes): times_us(nccl, comm, nbytes) for nbytes in sizes}
         if (report := engine.state()).kind != abi.FINE:
             raise OSError(report.text.decode())
         found["start"] = engine.measure().start_seconds

@@ -18,6 +18,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from benchmarks.programs.held import turn
+
 SIZES = [4096, 65536, 1 << 20, 1 << 22, 1 << 24, 1 << 26, 1 << 28]
 BEFORE_CYCLES = 400_000  # some 200 us: the host is ahead, and the ranks have met
 WARM_UPS, ROUNDS = 5, 25
@@ -76,10 +78,12 @@ def main() -> None:
     rank, size = dist.get_rank(), dist.get_world_size()
     found: dict[str, dict[int, list[float]]] = {}
     wanted = [word for word in sys.argv[1:] if not word.isdigit()]
-    for nbytes in [int(word) for word in sys.argv[1:] if word.isdigit()] or SIZES:
-        for name, operation in operations(size, rank, nbytes):
-            if not wanted or name in wanted:
-                found.setdefault(name, {})[nbytes] = times_us(operation)
+    dist.barrier()
+    with turn():
+        for nbytes in [int(word) for word in sys.argv[1:] if word.isdigit()] or SIZES:
+            for name, operation in operations(size, rank, nbytes):
+                if not wanted or name in wanted:
+                    found.setdefault(name, {})[nbytes] = times_us(operation)
     print("LINKS", json.dumps(found), flush=True)
     dist.barrier()
     dist.destroy_process_group()

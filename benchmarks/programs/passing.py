@@ -19,6 +19,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from benchmarks.programs.held import turn
+
 ROUNDS = 30
 FLOAT, SUM = 7, 0
 ENTRIES = {"straight": "pncclAllReduce", "through": "ncclAllReduce"}
@@ -51,8 +53,8 @@ def done(status: int) -> None:
 def turns(calls: dict[str, Any], arguments: tuple[Any, ...], count: int) -> dict[str, dict[str, list[float]]]:
     """Both entries in each round, whoever is first; `count` calls each."""
     times: dict[str, dict[str, list[float]]] = {name: {"stream": [], "host": []} for name in calls}
-    for turn in range(ROUNDS + 3):
-        for name in sorted(calls, reverse=turn % 2 == 0):
+    for number in range(ROUNDS + 3):
+        for name in sorted(calls, reverse=number % 2 == 0):
             call, begin, end = calls[name], _event(), _event()
             torch.cuda.synchronize()
             begin.record()
@@ -62,7 +64,7 @@ def turns(calls: dict[str, Any], arguments: tuple[Any, ...], count: int) -> dict
             host = time.perf_counter() - called
             end.record()
             end.synchronize()
-            if turn >= 3:
+            if number >= 3:
                 times[name]["stream"].append(begin.elapsed_time(end) * 1e3 / count)
                 times[name]["host"].append(host * 1e6 / count)
     return times
@@ -81,12 +83,13 @@ def main() -> None:
     real = ctypes.CDLL("libnccl.so.2")  # loaded by torch already
     comm = communicator(loaded, rank, size, directory)
     found = {}
-    for nbytes in [int(each) for each in sys.argv[2:]] or [4096, 1 << 20, 1 << 26]:
-        tensor = torch.zeros(nbytes // 4, device="cuda")
-        place, stream = ctypes.c_void_p(tensor.data_ptr()), ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        calls = {name: getattr(real if name == "straight" else loaded, entry) for name, entry in ENTRIES.items()}
-        arguments = (place, place, ctypes.c_size_t(nbytes // 4), FLOAT, SUM, comm, stream)
-        found[nbytes] = turns(calls, arguments, 50 if nbytes <= 1 << 20 else 5)
+    with turn():
+        for nbytes in [int(each) for each in sys.argv[2:]] or [4096, 1 << 20, 1 << 26]:
+            tensor = torch.zeros(nbytes // 4, device="cuda")
+            place, stream = ctypes.c_void_p(tensor.data_ptr()), ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+            calls = {name: getattr(real if name == "straight" else loaded, entry) for name, entry in ENTRIES.items()}
+            arguments = (place, place, ctypes.c_size_t(nbytes // 4), FLOAT, SUM, comm, stream)
+            found[nbytes] = turns(calls, arguments, 50 if nbytes <= 1 << 20 else 5)
     done(loaded.ncclCommDestroy(comm))
     if rank == 0:
         print("PASSING", json.dumps(found), flush=True)

@@ -129,8 +129,9 @@ int pruned_wait(pruned_handle* handle, pruned_moved* moved) {
   });
 }
 
-void pruned_set_clock(int64_t ahead) {
+void pruned_set_clock(int64_t ahead, int64_t lead) {
   pruned::clock_ahead.store(ahead, std::memory_order_relaxed);
+  pruned::clock_lead.store(lead, std::memory_order_relaxed);
 }
 
 int pruned_abort(const char* directory) {

@@ -99,6 +99,13 @@ PRUNED_API int pruned_start_send(pruned_handle* handle, const void* data, int64_
 PRUNED_API int pruned_start_receive(pruned_handle* handle, void* data, int64_t bytes);
 PRUNED_API int pruned_wait(pruned_handle* handle, pruned_moved* moved);
 
+/* A bridge's records are sealed by these functions (seal.h), which are libsodium's, with a key of the connection. */
+typedef struct {
+  const void* encrypt;
+  const void* decrypt;
+  uint8_t key[32];
+} pruned_seal;
+
 /* One side of a bridge (bridge.h) over a connected socket, which it closes. Parties are 'm' (member), 'a' (the arc
  * after), 'p' (peers) or 'b' (branches), and a rank; a pipe has none. An edge of a tree is the one above `child`. A
  * turn is PRUNED_DONE if the other side has ended the stream. */
@@ -111,13 +118,14 @@ typedef struct {
 
 typedef struct pruned_bridge pruned_bridge;
 
-PRUNED_API pruned_bridge* pruned_open_bridge(const char* directory, const pruned_link* link, int32_t socket,
-                                             int32_t outwards);
+PRUNED_API pruned_bridge* pruned_open_bridge(const char* directory, const pruned_link* link, const pruned_seal* seal,
+                                             int32_t socket, int32_t outwards);
 PRUNED_API int pruned_turn_bridge(pruned_bridge* bridge);
 PRUNED_API void pruned_close_bridge(pruned_bridge* bridge);
 
-/* By how many ns the clock that all hosts agree on is ahead of CLOCK_MONOTONIC here; 0 where there is one host. */
-PRUNED_API void pruned_set_clock(int64_t ahead);
+/* By how many ns the clock that all hosts agree on is ahead of CLOCK_MONOTONIC here, and how much before its time
+ * virtual parties let go of what they send; 0 where there is one host. */
+PRUNED_API void pruned_set_clock(int64_t ahead, int64_t lead);
 
 PRUNED_API int pruned_abort(const char* directory);
 

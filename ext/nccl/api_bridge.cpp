@@ -1,3 +1,4 @@
+#include <bit>
 #include <memory>
 
 #include "bridge.h"
@@ -22,18 +23,24 @@ Link link_of(const pruned_link& link) {
                            : group_link(link.name, from, to);
 }
 
+Cipher cipher_of(const pruned_seal& seal) {
+  return {reinterpret_cast<Cipher::Encrypt*>(seal.encrypt), reinterpret_cast<Cipher::Decrypt*>(seal.decrypt)};
+}
+
 }  // namespace
 
-pruned_bridge* pruned_open_bridge(const char* directory, const pruned_link* link, std::int32_t socket,
-                                  std::int32_t outwards) {
+pruned_bridge* pruned_open_bridge(const char* directory, const pruned_link* link, const pruned_seal* seal,
+                                  std::int32_t socket, std::int32_t outwards) {
   std::unique_ptr<pruned_bridge> result;
   guarded([&] {
     auto files = std::make_shared<Directory>(directory);
     std::unique_ptr<Bridge> bridge;
+    const Cipher cipher = cipher_of(*seal);
+    const auto key = std::bit_cast<Key>(seal->key);
     if (outwards != 0) {
-      bridge = std::make_unique<BridgeOut>(std::move(files), link_of(*link), socket);
+      bridge = std::make_unique<BridgeOut>(std::move(files), link_of(*link), socket, cipher, key);
     } else {
-      bridge = std::make_unique<BridgeIn>(std::move(files), link_of(*link), socket);
+      bridge = std::make_unique<BridgeIn>(std::move(files), link_of(*link), socket, cipher, key);
     }
     result = std::make_unique<pruned_bridge>(pruned_bridge{std::move(bridge)});
     return PRUNED_DONE;

@@ -100,11 +100,12 @@ bool BarrierArc::advance() {
   if (released_ || !to_b_.ready()) {
     return false;
   }
-  due_ = posts_.latest() + cost_;
+  const std::int64_t time = posts_.latest() + cost_;
+  due_ = let_go(time);
   if (now() < due_) {
     return false;
   }
-  to_b_.publish(0, kRelease);
+  to_b_.publish(0, kRelease, time);
   released_ = true;
   return true;
 }

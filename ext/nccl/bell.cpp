@@ -34,6 +34,8 @@ constexpr std::int64_t kPatience = 100 * kMicrosecond;
 // but somebody who computes; so is who keeps it for longer than a party needs for a slot.
 constexpr std::int64_t kAnswer = 200 * kMicrosecond;
 constexpr std::int64_t kSlot = 500 * kMicrosecond;
+// A sleep may end this much late.
+constexpr std::int64_t kWakeLatency = 200 * kMicrosecond;
 // So many rings are put off at most: then a FIFO is full, or all of it free.
 constexpr int kPutOff = 8;
 
@@ -93,6 +95,14 @@ bool Bell::wait(std::uint32_t seen, std::int64_t deadline) {
   }
   const std::int64_t left = deadline - now();
   return left <= 0 || sleep(seen, left);
+}
+
+bool Bell::wait_sharp(std::uint32_t seen, std::int64_t deadline) {
+  if (!wait(seen, deadline - kWakeLatency)) {
+    return false;
+  }
+  watch(seen, deadline);
+  return true;
 }
 
 bool Bell::watch(std::uint32_t seen, std::int64_t deadline) {

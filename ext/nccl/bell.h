@@ -52,6 +52,8 @@ class Bell {
 
   /// Waits for a ring after `seen` until `deadline` (clock.h), awake at first; false if a signal ended the wait.
   bool wait(std::uint32_t seen, std::int64_t deadline);
+  /// The same, but no longer than that, as a sleep may take: the end is spent awake.
+  bool wait_sharp(std::uint32_t seen, std::int64_t deadline);
   /// The same, awake all the time. Whether it rang.
   bool watch(std::uint32_t seen, std::int64_t deadline);
 

@@ -5,8 +5,6 @@
 #include <limits>
 #include <utility>
 
-#include "arithmetic.h"
-
 namespace pruned {
 namespace {
 
@@ -19,34 +17,12 @@ BranchRelay::BranchRelay(const Branch& branch, const TreeOp& all, Ports& ports, 
       cut_(all.cut),
       item_(all.op.item()),
       chunk_bytes_(static_cast<std::size_t>(all.cut.chunk_elements()) * all.op.item()),
-      arithmetic_(arithmetic(all.op.dtype, all.op.reduce)),
-      size_(all.op.size),
-      pool_(pool) {
-  bring(all.contribution, all.replica);
+      pool_(pool),
+      sum_(branch, all.op, all.contribution, all.replica, chunk_bytes_, pool) {
   if (all.times != nullptr) {
     pace_.emplace(branch, all.shape.depth(), std::max(cut_.chunks(0), cut_.chunks(1)), *all.times);
   }
   connect(ports);
-}
-
-void BranchRelay::bring(const Contribution& brought, const std::byte* replica) {
-  const std::byte* given = brought.branches[branch_.slot];
-  switch (brought.mode) {
-    case Mode::kExact:
-      settles_ = !is_root() && given == nullptr;
-      instead_ = is_root() || settles_ ? brought.final : given;
-      drops_ = true;
-      break;
-    case Mode::kLeft:
-      own_ = branch_.carries ? brought.head : nullptr;
-      break;
-    case Mode::kPrefolded:
-      own_ = given;
-      break;
-    case Mode::kReplicas:
-      replica_ = replica;
-      break;
-  }
 }
 
 void BranchRelay::connect(Ports& ports) {
@@ -112,8 +88,8 @@ bool BranchRelay::receive(In& in) {
   const Extent chunk = cut_.chunk(branch_.tree, in.received);
   const Slice slice = tree_front(*in.inlet, bytes(chunk), in.received);
   Piece piece{.settled = is_settled(slice)};
-  if (in.from == BranchPace::kAbove ? !branch_.below.empty() : !drops_) {
-    piece.data = room();
+  if (in.from == BranchPace::kAbove ? !branch_.below.empty() : sum_.wants_bytes()) {
+    piece.data = pool_.take(chunk_bytes_);
     std::memcpy(piece.data.get(), slice.data.data(), slice.data.size());
     piece.bytes = piece.data.get();
   }
@@ -134,90 +110,25 @@ bool BranchRelay::add_up() {
       std::ranges::any_of(below_, [](const In& in) { return in.pieces.empty(); })) {
     return false;
   }
+  std::vector<Piece> below;
   std::vector<std::int64_t> begun;
-  for (const In& in : below_) {
-    begun.push_back(in.pieces.front().begun);
+  for (In& in : below_) {
+    below.push_back(std::move(in.pieces.front()));
+    begun.push_back(below.back().begun);
+    in.pieces.pop_front();
   }
-  Piece piece = total(cut_.chunk(branch_.tree, summed_));
+  Piece piece = sum_.make(cut_.chunk(branch_.tree, summed_), below);
   if (pace_.has_value()) {
     piece.begun = pace_->summed(begun);
   }
-  for (In& in : below_) {
-    if (in.pieces.front().data != nullptr) {
-      pool_.give(std::move(in.pieces.front().data), chunk_bytes_);
+  for (Piece& used : below) {
+    if (used.data != nullptr) {
+      pool_.give(std::move(used.data), chunk_bytes_);
     }
-    in.pieces.pop_front();
   }
   sums_.push_back(std::move(piece));
   ++summed_;
   return true;
-}
-
-BranchRelay::Piece BranchRelay::total(const Extent& chunk) {
-  if (drops_ && instead_ != nullptr) {
-    return {.bytes = instead_ + chunk.first * item_, .settled = settles_};
-  }
-  const auto settled = std::ranges::find_if(below_, [](const In& in) { return in.pieces.front().settled; });
-  Piece piece;
-  if (settled != below_.end() && !drops_) {
-    piece = std::move(settled->pieces.front());
-  } else if (!drops_ && (has_own() || !below_.empty())) {
-    piece = evaluate(branch_.sum, chunk);
-  }
-  if (piece.data == nullptr && (piece.bytes == nullptr || arithmetic_.divide != nullptr)) {
-    Piece copy{.data = room()};
-    if (piece.bytes == nullptr) {
-      arithmetic_.identity(copy.data.get(), static_cast<std::size_t>(chunk.count()));
-    } else {
-      std::memcpy(copy.data.get(), piece.bytes, bytes(chunk));
-    }
-    copy.bytes = copy.data.get();
-    piece = std::move(copy);
-  }
-  if (is_root() && !piece.settled && arithmetic_.divide != nullptr) {
-    arithmetic_.divide(piece.data.get(), static_cast<std::size_t>(chunk.count()), size_);
-  }
-  return piece;
-}
-
-/// No bytes if there is nothing to add up.
-BranchRelay::Piece BranchRelay::evaluate(const Sum& sum, const Extent& chunk) {
-  if (sum.terms.empty()) {
-    return sum.operand == Sum::kOwn ? own(chunk) : std::exchange(below_[sum.operand].pieces.front(), {});
-  }
-  Piece total;
-  for (const Sum& term : sum.terms) {
-    Piece next = evaluate(term, chunk);
-    if (total.bytes == nullptr) {
-      total = std::move(next);
-    } else if (next.bytes != nullptr) {
-      Pool::Buffer out = total.data != nullptr ? std::move(total.data) : room();
-      arithmetic_.combine(total.bytes, next.bytes, out.get(), static_cast<std::size_t>(chunk.count()));
-      total = {.data = std::move(out)};
-      total.bytes = total.data.get();
-    }
-    if (next.data != nullptr) {
-      pool_.give(std::move(next.data), chunk_bytes_);
-    }
-  }
-  return total;
-}
-
-/// What the members of the branch add; no bytes if that is nothing.
-BranchRelay::Piece BranchRelay::own(const Extent& chunk) {
-  if (replica_ == nullptr) {
-    return {.bytes = own_ == nullptr ? nullptr : own_ + chunk.first * item_};
-  }
-  const std::byte* in = replica_ + chunk.first * item_;
-  const auto count = static_cast<std::size_t>(chunk.count());
-  Piece piece{.data = room()};
-  piece.bytes = piece.data.get();
-  if (arithmetic_.scale != nullptr) {
-    arithmetic_.scale(in, piece.data.get(), count, 1.0 / size_);
-    in = piece.bytes;
-  }
-  arithmetic_.repeat(in, piece.data.get(), count, static_cast<std::int64_t>(branch_.members.size()));
-  return piece;
 }
 
 // -- out -------------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@
 
 #include "activity.h"
 #include "branch.h"
+#include "branch_sum.h"
 #include "contribution.h"
 #include "pool.h"
 #include "tree_cut.h"
@@ -19,8 +20,6 @@
 #include "tree_pace.h"
 
 namespace pruned {
-
-struct Arithmetic;
 
 /// What all branches of an operation have in common.
 struct TreeOp {
@@ -44,13 +43,6 @@ class BranchRelay {
   const Moved& moved() const { return moved_; }
 
  private:
-  /// A chunk on its way: where its bytes are, and its s(k) (tree_pace.h).
-  struct Piece {
-    Pool::Buffer data = nullptr;
-    const std::byte* bytes = nullptr;
-    bool settled = false;
-    std::int64_t begun = 0;
-  };
   /// What comes in on an edge.
   struct In {
     Inlet* inlet;
@@ -66,34 +58,22 @@ class BranchRelay {
     std::int64_t sent = 0;
   };
 
-  void bring(const Contribution& brought, const std::byte* replica);
   void connect(Ports& ports);
   bool receive(In& in);
   bool add_up();
   bool send(Out& out);
   void drop();
-  Piece total(const Extent& chunk);
-  Piece evaluate(const Sum& sum, const Extent& chunk);
-  bool has_own() const { return own_ != nullptr || replica_ != nullptr; }
-  Piece own(const Extent& chunk);
   bool is_root() const { return branch_.above < 0; }
   std::deque<Piece>& queue(bool results) { return results && !is_root() ? above_->pieces : sums_; }
   std::int64_t& dropped(bool results) { return results && !is_root() ? dropped_results_ : dropped_sums_; }
   std::size_t bytes(const Extent& chunk) const { return static_cast<std::size_t>(chunk.count()) * item_; }
-  Pool::Buffer room() { return pool_.take(chunk_bytes_); }
 
   const Branch& branch_;
   TreeCut cut_;
   std::size_t item_;
   std::size_t chunk_bytes_;
-  const Arithmetic& arithmetic_;
-  int size_;
-  const std::byte* own_ = nullptr;      // what the branch's members add, by the operation's elements
-  const std::byte* replica_ = nullptr;  // what each of them adds
-  const std::byte* instead_ = nullptr;  // what is sent up in place of a sum, or is the result
-  bool settles_ = false;
-  bool drops_ = false;  // what comes from below is of no use but to be waited for
   Pool& pool_;
+  BranchSum sum_;
   std::optional<BranchPace> pace_;
 
   std::deque<In> below_;

@@ -19,10 +19,16 @@ constexpr std::int64_t kTurn = 50 * kMillisecond;
 
 inline std::atomic<std::int64_t> clock_ahead{0};
 
+/// How much before its time a virtual party here lets go of a slice, for the way to another host: there it is held.
+inline std::atomic<std::int64_t> clock_lead{0};
+
 inline std::int64_t now() {
   timespec time{};
   clock_gettime(CLOCK_MONOTONIC, &time);
   return time.tv_sec * std::int64_t{1'000'000'000} + time.tv_nsec + clock_ahead.load(std::memory_order_relaxed);
 }
+
+/// When what is due at this time is let go.
+inline std::int64_t let_go(std::int64_t due) { return due - clock_lead.load(std::memory_order_relaxed); }
 
 }  // namespace pruned

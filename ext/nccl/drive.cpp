@@ -5,18 +5,10 @@
 namespace pruned {
 namespace {
 
-// A sleep may end this much late, so the end of a wait for a time is spent awake.
-constexpr std::int64_t kWakeLatency = 200 * kMicrosecond;
-
 /// Waits for a ring, or the activity's own time; false if a signal ended the wait.
 bool wait(const Activity& activity, Bell& bell, std::uint32_t seen, std::int64_t end, Wakes& wakes) {
   wakes.settle();
-  const std::int64_t due = std::min(activity.due(), end);
-  if (!bell.wait(seen, due - kWakeLatency)) {
-    return false;
-  }
-  bell.watch(seen, due);
-  return true;
+  return bell.wait_sharp(seen, std::min(activity.due(), end));
 }
 
 }  // namespace

@@ -4,14 +4,14 @@
 
 namespace pruned {
 
-void Sending::advance(Outlet& outlet) {
+void Sending::advance(Outlet& outlet, std::int64_t stamp) {
   const std::size_t size = next();
   if (data_ == nullptr) {
     std::memset(outlet.slot().data(), 0, size);
   } else if (size > 0) {
     std::memcpy(outlet.slot().data(), data_ + sent_, size);
   }
-  outlet.publish(size, mark_);
+  outlet.publish(size, mark_, stamp);
   sent_ += size;
   done_ = sent_ == bytes_;
 }

@@ -16,8 +16,9 @@ class Sending {
  public:
   Sending(const std::byte* data, std::size_t bytes, std::uint32_t mark) : data_(data), bytes_(bytes), mark_(mark) {}
 
-  /// Publishes the next slice; the FIFO must be ready.
-  void advance(Outlet& outlet);
+  /// Publishes the next slice, as of now or of this time; the FIFO must be ready.
+  void advance(Outlet& outlet) { advance(outlet, now()); }
+  void advance(Outlet& outlet, std::int64_t stamp);
   bool done() const { return done_; }
   /// The share of the block that will have gone with the next slice.
   double next_share() const;

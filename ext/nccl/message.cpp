@@ -7,14 +7,17 @@ bool MessageSend::advance() {
   if (done() || !outlet_.ready()) {
     return false;
   }
-  if (start_ != 0 || duration_ != 0) {
-    const auto part = static_cast<std::int64_t>(static_cast<double>(duration_) * sending_.next_share());
-    if (now() < start_ + part) {
-      due_ = start_ + part;
-      return false;
-    }
+  if (start_ == 0 && duration_ == 0) {
+    sending_.advance(outlet_);
+    return true;
   }
-  sending_.advance(outlet_);
+  const auto part = static_cast<std::int64_t>(static_cast<double>(duration_) * sending_.next_share());
+  const std::int64_t time = start_ + part, at = let_go(time);
+  if (now() < at) {
+    due_ = at;
+    return false;
+  }
+  sending_.advance(outlet_, time);
   return true;
 }
 

@@ -68,10 +68,15 @@ void Peers::begin_receive() {
 
 bool Peers::send() {
   due_ = kNever;
-  if (!sending_.has_value() || !to_.ready() || too_early()) {
+  if (!sending_.has_value() || !to_.ready()) {
     return false;
   }
-  sending_->advance(to_);
+  const std::int64_t time = pace_.has_value() ? pace_->release(sending_->next_share()) : now(), at = let_go(time);
+  if (now() < at) {
+    due_ = at;
+    return false;
+  }
+  sending_->advance(to_, time);
   if (sending_->done()) {
     begin_send();
   }
@@ -86,18 +91,6 @@ bool Peers::receive() {
   if (receiving_->done()) {
     begin_receive();
   }
-  return true;
-}
-
-bool Peers::too_early() {
-  if (!pace_.has_value()) {
-    return false;
-  }
-  const std::int64_t time = pace_->release(sending_->next_share());
-  if (now() >= time) {
-    return false;
-  }
-  due_ = time;
   return true;
 }
 

@@ -29,7 +29,6 @@ class Peers final : public Activity {
   void begin_receive();
   bool send();
   bool receive();
-  bool too_early();
   bool ours(const Exchange& exchange) const { return !ports_.in_sandbox(exchange.peer); }
 
   Kind kind_;

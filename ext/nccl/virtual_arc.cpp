@@ -81,11 +81,16 @@ bool VirtualArc::send() {
   }
   const Slices slices(step_.extent, slice_elements_);
   const Extent slice = slices[sent_slices_];
-  if (!to_b_.ready() || !here(slice) || too_early(slice)) {
+  if (!to_b_.ready() || !here(slice)) {
+    return false;
+  }
+  const std::int64_t time = release_time(slice), at = let_go(time);
+  if (now() < at) {
+    due_ = at;
     return false;
   }
   make(slice, to_b_.slot().data());
-  to_b_.publish(bytes(slice), tag(op_.kind, moved_.sends));
+  to_b_.publish(bytes(slice), tag(op_.kind, moved_.sends), time);
   moved_.sent_bytes += static_cast<std::int64_t>(bytes(slice));
   if (++sent_slices_ == slices.count()) {
     end_send();
@@ -124,20 +129,16 @@ bool VirtualArc::here(const Extent& slice) const {
 }
 
 /// The slices of a chunk go out evenly over the time that it takes.
-bool VirtualArc::too_early(const Extent& slice) {
+std::int64_t VirtualArc::release_time(const Extent& slice) {
   if (!pace_.has_value()) {
-    return false;
+    return now();
   }
   std::int64_t time = pace_->release(moved_.sends);
   if (const std::int64_t left = step_.extent.last - slice.last; left > 0) {
     time -= static_cast<std::int64_t>(static_cast<double>(pace_->transfer(moved_.sends)) * static_cast<double>(left) /
                                       static_cast<double>(step_.extent.count()));
   }
-  if (now() >= time) {
-    return false;
-  }
-  due_ = time;
-  return true;
+  return time;
 }
 
 void VirtualArc::make(const Extent& slice, std::byte* slot) {

@@ -45,7 +45,8 @@ class VirtualArc final : public Activity {
   void begin_send();
   void end_send();
   bool here(const Extent& slice) const;
-  bool too_early(const Extent& slice);
+  /// When b has this slice; it must be here.
+  std::int64_t release_time(const Extent& slice);
   void make(const Extent& slice, std::byte* slot);
   void add(const Extent& slice, std::byte* slot);
   /// The same elements of as many equal inputs as the recipe says.

@@ -6,12 +6,9 @@
 
 #include <ATen/Dispatch_v2.h>
 #include <torch/extension.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
-#include <map>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -19,137 +16,17 @@
 #include <utility>
 #include <vector>
 
+#include "payload_rows.h"
+#include "reductions.h"
+
+namespace prism {
 namespace {
 
 constexpr int64_t kBlockBytes = 256 * 1024;  // a result block and an input block fit a second-level cache
-constexpr size_t kKeptRows = 16;              // different rows of a sum whose blocks are kept, if others are the same
 
-using Row = std::tuple<int, int64_t>;             // file descriptor, offset of the row's first byte
 using Piece = std::tuple<int64_t, int64_t, int64_t>;  // first element, end, owner: the row that is added last
 using Places = std::pair<int64_t, int64_t>;  // of rows, in the order in which they are added: first, end
 using Part = std::tuple<Row, std::vector<Places>, std::vector<int64_t>>;  // where to, places by piece, rows left out
-
-void transfer(bool reads, int file, char* data, int64_t bytes, int64_t offset) {
-  while (bytes > 0) {
-    const ssize_t moved = reads ? pread(file, data, bytes, offset) : pwrite(file, data, bytes, offset);
-    if (moved < 0 && errno == EINTR) {
-      continue;
-    }
-    TORCH_CHECK(moved != 0, "a payload file ends inside a payload");
-    if (moved < 0) {
-      throw std::system_error(errno, std::system_category(), reads ? "cannot read a payload" : "cannot write a payload");
-    }
-    data += moved;
-    bytes -= moved;
-    offset += moved;
-  }
-}
-
-template <class T>
-bool is_nan(T value) {
-  if constexpr (std::is_same_v<T, c10::Half> || std::is_same_v<T, c10::BFloat16>) {
-    return std::isnan(static_cast<float>(value));
-  } else if constexpr (std::is_floating_point_v<T>) {
-    return std::isnan(value);
-  } else {
-    return false;
-  }
-}
-
-enum class Reduce { kSum, kProduct, kMin, kMax };
-
-template <class T, Reduce R>
-T combine(T a, T b) {
-  if constexpr (R == Reduce::kMin) {
-    return is_nan(a) || (!is_nan(b) && a < b) ? a : b;
-  } else if constexpr (R == Reduce::kMax) {
-    return is_nan(a) || (!is_nan(b) && b < a) ? a : b;
-  } else if constexpr (std::is_same_v<T, bool>) {
-    return R == Reduce::kSum ? a || b : a && b;
-  } else {
-    return static_cast<T>(R == Reduce::kSum ? a + b : a * b);
-  }
-}
-
-// The factor of an average, in the arithmetic in which torch multiplies such a tensor by a number.
-template <class T>
-void scale(T* values, int64_t count, double factor) {
-  if constexpr (std::is_same_v<T, double>) {
-    for (int64_t i = 0; i < count; ++i) {
-      values[i] *= factor;
-    }
-  } else if constexpr (!std::is_integral_v<T>) {
-    const auto single = static_cast<float>(factor);
-    for (int64_t i = 0; i < count; ++i) {
-      values[i] = static_cast<T>(static_cast<float>(values[i]) * single);
-    }
-  }
-}
-
-template <class T, Reduce R>
-void add(T* total, const T* input, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
-    total[i] = combine<T, R>(total[i], input[i]);
-  }
-}
-
-template <class T>
-void write(const Row& out, T* values, int64_t start, int64_t count) {
-  constexpr auto itemsize = static_cast<int64_t>(sizeof(T));
-  const auto& [file, offset] = out;
-  transfer(false, file, reinterpret_cast<char*>(values), count * itemsize, offset + start * itemsize);
-}
-
-// Gives the rows block by block. Where a row is another one again, as ranks bring that stand for many, it is read once.
-template <class T>
-class Reader {
- public:
-  Reader(const std::vector<Row>& rows, double factor, int64_t block) : rows_(rows), factor_(factor) {
-    std::map<Row, int64_t> known;
-    for (const auto& row : rows) {
-      source_.push_back(known.emplace(row, static_cast<int64_t>(known.size())).first->second);
-    }
-    if (known.size() < rows.size() && known.size() <= kKeptRows) {
-      for (size_t i = 0; i < known.size(); ++i) {
-        kept_.emplace_back(new T[block]);
-      }
-    }
-  }
-
-  int64_t rows() const { return static_cast<int64_t>(rows_.size()); }
-
-  void begin() { filled_.assign(kept_.size(), false); }
-
-  // The elements of a row, in `scratch` or where they are kept for the next that is the same.
-  const T* read(int64_t row, T* scratch, int64_t start, int64_t count) {
-    if (kept_.empty()) {
-      fetch(row, scratch, start, count);
-      return scratch;
-    }
-    const auto source = source_[row];
-    if (!filled_[source]) {
-      fetch(row, kept_[source].get(), start, count);
-      filled_[source] = true;
-    }
-    return kept_[source].get();
-  }
-
- private:
-  void fetch(int64_t row, T* into, int64_t start, int64_t count) const {
-    constexpr auto itemsize = static_cast<int64_t>(sizeof(T));
-    const auto& [file, offset] = rows_[row];
-    transfer(true, file, reinterpret_cast<char*>(into), count * itemsize, offset + start * itemsize);
-    if (factor_ != 1.0) {
-      scale(into, count, factor_);
-    }
-  }
-
-  const std::vector<Row>& rows_;
-  double factor_;
-  std::vector<int64_t> source_;  // rows: which of the different ones it is
-  std::vector<std::unique_ptr<T[]>> kept_;
-  std::vector<bool> filled_;
-};
 
 // A partial sum, made block by block beside the whole one.
 template <class T, Reduce R>
@@ -273,6 +150,7 @@ void fold(
 }
 
 }  // namespace
+}  // namespace prism
 
 /// What the kernel refuses is an OSError with its number, as it is of a file that Python writes.
 void as_os_error(std::exception_ptr thrown) {
@@ -287,6 +165,6 @@ void as_os_error(std::exception_ptr thrown) {
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   py::register_local_exception_translator(&as_os_error);
   m.def(
-      "fold", &fold, py::call_guard<py::gil_scoped_release>(), py::arg("rows"), py::arg("out"), py::arg("pieces"),
+      "fold", &prism::fold, py::call_guard<py::gil_scoped_release>(), py::arg("rows"), py::arg("out"), py::arg("pieces"),
       py::arg("parts"), py::arg("dtype"), py::arg("reduce"), py::arg("factor") = 1.0);
 }

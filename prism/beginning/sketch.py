@@ -34,7 +34,7 @@ def _lines(line: LaunchLine, found: Found, path: Path, command: str) -> Iterator
     guessed = "                        # a guess: torchrun's nnodes x nproc-per-node" if line.guessed else ""
     yield f"  size: {line.size}{guessed}"
     yield f"  ranks_per_node: {line.ranks_per_node}"
-    yield from _iterations(line, found)
+    yield from _iterations(found)
     yield from _devices(found)
     yield from _lengths(found)
     yield from _questions(line)
@@ -79,12 +79,12 @@ def _seen(found: Found) -> Iterator[str]:
         yield f"# {found.few[0].upper()}{found.few[1:]}."
 
 
-def _iterations(line: LaunchLine, found: Found) -> Iterator[str]:
+def _iterations(found: Found) -> Iterator[str]:
     if found.diagnosis is None and not found.iterations:
         yield "# The probe saw no step of a torch optimizer: name the function whose calls end an iteration."
-        yield f"# iteration: {{marker: {line.name}:step}}"
+        yield "# iteration: {marker: __main__:step}"
         return
-    yield f"# iteration: {{marker: {line.name}:step}}     # a function that ends an iteration"
+    yield "# iteration: {marker: __main__:step}     # a function that ends an iteration"
 
 
 def _lengths(found: Found) -> Iterator[str]:

@@ -56,9 +56,10 @@ class Posted(Event, frozen=True):
 
 
 class Staged(Event, frozen=True):
-    """The payload of an operation that the rank posted before is there, and may be read."""
+    """The payload of an operation that the rank posted before is there, and may be read; `checksum` as of a Posted."""
 
     handle: int
+    checksum: int = 0
 
 
 class Waited(Event, frozen=True):
@@ -114,11 +115,17 @@ class ClockState(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Clocked(Event, frozen=True):
-    """How the rank's device ran while the rank was timed; `throttled`: why it ran slower than it could, at any time."""
+    """How the rank's device ran while the rank was timed; `throttled`: why it ran slower than it could, at any time.
+
+    At `idle` of its `steps` the device had nothing left to do. `posting`: how long NCCL's calls hold the host, in ns.
+    """
 
     before: ClockState
     after: ClockState
     throttled: tuple[str, ...] = ()
+    posting: dict[str, int] = {}
+    idle: int = 0
+    steps: int = 0
 
 
 class Folded(Event, frozen=True):
@@ -223,10 +230,10 @@ class Pressed(Event, frozen=True):
     free: int = 0
 
 
-class PagedOut(Event, frozen=True):
-    """The rank's device memory is in host memory, or has gone from there to disk; with an `error` it is where it was.
+class Paged(Event, frozen=True):
+    """The rank's device memory was moved: nbytes of it, which took ns; `free` is what the device has left then.
 
-    nbytes of it, which took ns; `free` is what the device has left then. `full`: host memory could not hold it.
+    `disk`: between host memory and disk. With an `error` it is where it was; `full`: as there was no room for it.
     """
 
     nbytes: int = 0
@@ -237,18 +244,12 @@ class PagedOut(Event, frozen=True):
     full: bool = False
 
 
-class PagedIn(Event, frozen=True):
-    """The rank's memory is on the device again, from host memory or from disk; with an `error` it is where it was.
+class PagedOut(Paged, frozen=True):
+    """It is in host memory, or has gone from there to disk; `full` is of host memory."""
 
-    `full`: the device had no room for it.
-    """
 
-    nbytes: int = 0
-    ns: int = 0
-    free: int = 0
-    disk: bool = False
-    error: str = ""
-    full: bool = False
+class PagedIn(Paged, frozen=True):
+    """It is on the device again, from host memory or from disk; `full` is of the device."""
 
 
 class Ticked(Event, frozen=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 
 from prism.core.calls import Call, Ref, Reply, StoreCall
@@ -76,3 +78,12 @@ class RankRecord(msgspec.Struct):
     def decode(cls, data: bytes) -> RankRecord:
         """The record from its bytes; raises msgspec.DecodeError."""
         return msgspec.msgpack.decode(data, type=cls)
+
+
+def lying(record: RankRecord) -> Counter[str]:
+    """The bytes of all results of a rank, by the worker on whose host they are."""
+    found: Counter[str] = Counter()
+    for step in record.steps:
+        if isinstance(step, PostStep) and step.result is not None:
+            found[step.result.host] += step.result.nbytes
+    return found

@@ -23,7 +23,7 @@ import uvloop
 from prism.core.instructions import AnyInstruction, Deliver, Fold, Kill, Launch, Probe, Resume, Room, Suspend
 from prism.errors import PrismError, ProtocolError, RunError
 from prism.gpu.processes import proc
-from prism.gpu.processes.birth import die_with_parent
+from prism.gpu.processes.birth import die_with_parent, go_on_without_parent
 from prism.gpu.processes.enlisting import arguments, enlisted
 from prism.gpu.processes.limits import allow_files, no_process, too_few_files
 from prism.gpu.processes.reporting import Reporting
@@ -171,6 +171,7 @@ def main() -> int:
     options = arguments(__doc__.partition("\n")[0])
     if options.directory is not None:
         die_with_parent(signal.SIGTERM)
+        go_on_without_parent()
     allow_files()  # a rank reads a file of every other rank
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     directory = options.directory or make_scratch()

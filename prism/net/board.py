@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from prism.core.graph import Int64
+from prism.net.dealing import most_lanes
+from prism.net.schedule import Schedule
 
 MOVED = ("steps", "sent", "received")
 POOL = ("hits", "misses", "stalls")
@@ -20,11 +22,12 @@ POOL = ("hits", "misses", "stalls")
 
 class Board:
     """Columns: `started` and `ended` [sandbox], `posted` [sandbox, ops] (ns of CLOCK_MONOTONIC), `moved` [sandbox, ops,
-    MOVED] (what the engine counted), `pool` [sandbox, POOL] (of its assistant); sandbox ranks by their place in the
-    list."""
+    MOVED] (what the engine counted), `pool` [assistants, POOL]; sandbox ranks by their place in the list, and as many
+    assistants as there may be (0: one for each)."""
 
-    def __init__(self, path: Path, sandbox: int, ops: int, create: bool = False) -> None:
-        shapes = ((sandbox,), (sandbox,), (sandbox, ops), (sandbox, ops, len(MOVED)), (sandbox, len(POOL)))
+    def __init__(self, path: Path, sandbox: int, ops: int, create: bool = False, assistants: int = 0) -> None:
+        assistants = assistants or sandbox
+        shapes = ((sandbox,), (sandbox,), (sandbox, ops), (sandbox, ops, len(MOVED)), (assistants, len(POOL)))
         sizes = [int(np.prod(shape)) for shape in shapes]
         length = max(sum(sizes), 1)
         cells = make_cells(path, length) if create else np.memmap(path, np.int64, "r+", shape=(length,))
@@ -35,8 +38,14 @@ class Board:
         self.cells = cells
         self._shapes = shapes
 
-    def written_by(self, sandbox: Sequence[int], assisted: Sequence[int]) -> Int64:
-        """Which cells are written by these sandbox ranks, and by the assistants of those, by place in the list."""
+    @classmethod
+    def of(cls, path: Path, schedule: Schedule, create: bool = False) -> Board:
+        """The board of an emulation."""
+        sandbox = len(schedule.touching.sandbox)
+        return cls(path, sandbox, len(schedule.touching.op), create, sandbox * most_lanes(schedule))
+
+    def written_by(self, sandbox: Sequence[int], assistants: Sequence[int]) -> Int64:
+        """Which cells are written by these sandbox ranks and these assistants, each by place in the list."""
         numbers = np.arange(len(self.cells))
         columns, at = [], 0
         for shape in self._shapes:
@@ -45,7 +54,7 @@ class Board:
             at += size
         *of_ranks, pool = columns
         rows = [column[list(sandbox)].ravel() for column in of_ranks]
-        return np.concatenate([*rows, pool[list(assisted)].ravel()]).astype(np.int64)
+        return np.concatenate([*rows, pool[list(assistants)].ravel()]).astype(np.int64)
 
     @property
     def origin(self) -> int:

@@ -10,10 +10,10 @@ import zmq
 from prism.errors import RunError
 from prism.net.keys import WorkerKeys
 from prism.net.limits import MAX_MESSAGE, check_size
-from prism.net.transport import FAREWELL_S, Connection, ConnectionClosed, ConnectionRefused, Inbox
+from prism.net.transport import FAREWELL_S, Connection, ConnectionClosed, ConnectionRefused, IdentityTaken, Inbox
 from prism.net.watch import Watch, events, open_socket, shut_socket
 
-HELLO, WELCOME, REFUSED, BYE = b"hello", b"welcome", b"refused", b"bye"
+HELLO, WELCOME, REFUSED, TAKEN, BYE = b"hello", b"welcome", b"refused", b"taken", b"bye"
 
 CONNECT_S = 30.0
 """How long `connect` waits; ZeroMQ itself says nothing when no one listens."""
@@ -90,22 +90,24 @@ class ZmqConnection(Connection):
                     self.admission.set_result(None)
             case [verb, reason] if verb == REFUSED:
                 self._end(reason.decode())
+            case [verb, reason] if verb == TAKEN:
+                self._end(reason.decode(), IdentityTaken)
             case [verb, _] if verb == BYE:
                 if self._inbox.end is None:
                     self._say(BYE, b"")
                 self._end("the listener closed the connection")
 
-    def _end(self, reason: str) -> None:
+    def _end(self, reason: str, kind: type[ConnectionRefused] = ConnectionRefused) -> None:
         self._inbox.close(reason)
         self._ended.set()
         if not self.admission.done():
-            self.admission.set_exception(ConnectionRefused(f"{self._address}: {reason}"))
+            self.admission.set_exception(kind(f"{self._address}: {reason}"))
 
 
 async def connect(
     address: str, identity: str, keys: WorkerKeys, *, limit: int = MAX_MESSAGE, within: float = CONNECT_S
 ) -> Connection:
-    """Connect to a ZmqListener under a name; raises ConnectionRefused, also for keys of another run or no answer."""
+    """Connect to a ZmqListener under a name; raises IdentityTaken, or ConnectionRefused, also where nobody answers."""
     connection = ZmqConnection(address, identity, keys, limit)
     try:
         await asyncio.wait_for(connection.admission, within)

@@ -97,25 +97,13 @@ class Ferry:
                 peer, wanted = await hub.recv()
                 if wanted is not None:
                     try:
-                        hub.send(peer, self._read(wanted))
+                        hub.send(peer, answer(wanted, None if self._stage is None else self._stage.library))
                     except ConnectionClosed:
                         return
                     except UnknownPeer:
                         pass  # it has left since
         finally:
             await hub.close()
-
-    def _read(self, wanted: Fetch) -> Chunk | Missing:
-        payload = wanted.payload
-        if self._stage is None or "/" in payload.file or not 0 <= payload.nbytes <= CHUNK or payload.offset < 0:
-            return Missing(wanted.number, f"{payload} is no chunk of a payload")
-        try:
-            data = os.pread(self._stage.library.descriptor(payload), payload.nbytes, payload.offset)
-        except (OSError, RunError, ValueError, OverflowError) as error:  # no such name, no such place in a file
-            return Missing(wanted.number, str(error))
-        if len(data) < payload.nbytes:
-            return Missing(wanted.number, f"{payload.file} ends inside a payload")
-        return Chunk(wanted.number, data)
 
     async def _begin(self, addresses: dict[str, str], stage: _Stage) -> None:
         bringing = [copy.bringing for copy in self._copies.values()]
@@ -192,3 +180,17 @@ class Ferry:
         if self._serving is not None:
             self._serving.cancel()
             await asyncio.gather(self._serving, return_exceptions=True)
+
+
+def answer(wanted: Fetch, library: Library | None) -> Chunk | Missing:
+    """What another host's ferry gets that wants a chunk; `library`: payloads of this host, None outside stages."""
+    payload = wanted.payload
+    if library is None or "/" in payload.file or not 0 <= payload.nbytes <= CHUNK or payload.offset < 0:
+        return Missing(wanted.number, f"{payload} is no chunk of a payload")
+    try:
+        data = os.pread(library.descriptor(payload), payload.nbytes, payload.offset)
+    except (OSError, RunError, ValueError, OverflowError) as error:  # no such name, no such place in a file
+        return Missing(wanted.number, str(error))
+    if len(data) < payload.nbytes:
+        return Missing(wanted.number, f"{payload.file} ends inside a payload")
+    return Chunk(wanted.number, data)

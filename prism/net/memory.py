@@ -6,11 +6,10 @@ from prism.net.limits import MAX_MESSAGE, check_size
 from prism.net.transport import (
     Connection,
     ConnectionClosed,
-    ConnectionRefused,
     Inbox,
     Listener,
     UnknownPeer,
-    refusal,
+    refuse,
 )
 
 
@@ -50,9 +49,7 @@ class MemoryListener(Listener):
 
     def admit(self, identity: str, connection: MemoryConnection) -> None:
         """Take a connection in; raises ConnectionRefused."""
-        reason = self._inbox.end or refusal(identity, self._peers)
-        if reason is not None:
-            raise ConnectionRefused(reason)
+        refuse(identity, self._peers, self._inbox.end)
         self._peers[identity] = connection
 
     def deliver(self, identity: str, data: bytes) -> None:

@@ -104,7 +104,9 @@ class Emulating(msgspec.Struct, frozen=True):
     recorded: bool = False  # whether results come from the record, and the engine moves bytes for their time alone
     attach: bool = False  # whether sandbox ranks wait for a debugger
     clock: int = 0  # ns: how far the clock that all hosts go by is ahead of this host's own
-    lead: int = 0  # ns: how much earlier assistants let go of what has a way to another host before it
+    lead: int = 0  # ns: how much before its time assistants let go of what goes to another host, which holds it
+    apart: bool = True  # whether assistants may be on other hosts than their sandbox ranks: all FIFOs can be carried
+    held: dict[str, int] = {}  # bytes of what was captured for the sandbox ranks, by the worker on whose host they are
     arc_device: int = -1  # the GPU that virtual ranks use; -1: that of the sandbox rank beside them
 
 
@@ -114,7 +116,7 @@ class Spread(msgspec.Struct, frozen=True):
     token: bytes
     gateways: dict[str, str]
     sandbox: dict[int, str]
-    assistants: tuple[str, ...]  # by the place of their sandbox rank
+    assistants: tuple[str, ...]  # as they are numbered: prism.net.dealing
     ahead: int = 0  # see Emulating.clock
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import msgspec
 
 from prism.core.calls import Ref
-from prism.errors import RunError
+from prism.errors import PrismError, RunError
 from prism.net.channel import Channel
 from prism.net.payloads import CHUNK
 from prism.net.transport import ConnectionClosed
@@ -93,10 +93,11 @@ class Peer:
         self._window = Window()
         self._asked: dict[int, asyncio.Future[bytes]] = {}
         self._numbers = 0
+        self._lost: ConnectionClosed | None = None  # why nothing comes any more
         self._receiving = asyncio.ensure_future(self._receive())
 
     async def pull(self, payload: Ref, write: Write) -> None:
-        """Write all bytes of a payload; raises NotThere, or ConnectionClosed if the host is lost."""
+        """Write all bytes of a payload; raises NotThere, or ConnectionClosed if the host is lost or talks nonsense."""
         chunks = [(at, payload.part(at, min(CHUNK, payload.nbytes - at))) for at in range(0, payload.nbytes, CHUNK)]
         pulling: list[asyncio.Task[None]] = []
         try:
@@ -114,12 +115,17 @@ class Peer:
         await self._channel.close()
 
     async def _pull(self, at: int, chunk: Ref, write: Write) -> None:
+        if self._lost is not None:
+            raise self._lost
         self._numbers += 1
         number = self._numbers
         arrival = self._asked[number] = asyncio.get_running_loop().create_future()
         try:
             self._channel.send(Fetch(number, chunk))
-            write(at, await arrival)
+            data = await arrival
+            if len(data) != chunk.nbytes:  # the room of other copies is beside this one's
+                raise NotThere(f"{self._name}: {chunk.nbytes} bytes were asked for, and {len(data)} came")
+            write(at, data)
         finally:
             self._asked.pop(number, None)
             self._window.give_back(_weight(chunk))
@@ -128,11 +134,11 @@ class Peer:
         try:
             while True:
                 self._take_in(await self._channel.recv())
-        except RunError as error:
-            lost = ConnectionClosed(f"{self._name} does not send payloads any more: {error}")
+        except PrismError as error:
+            self._lost = ConnectionClosed(f"{self._name} does not send payloads any more: {error}")
             for arrival in self._asked.values():
                 if not arrival.done():
-                    arrival.set_exception(lost)
+                    arrival.set_exception(self._lost)
 
     def _take_in(self, answer: Chunk | Missing) -> None:
         arrival = self._asked.get(answer.number)

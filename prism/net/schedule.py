@@ -38,7 +38,8 @@ class GroupPart(msgspec.Struct, array_like=True):
     """One group that exists: how many members it has, and which of them, by group rank, are sandbox ranks.
 
     `nodes`: the node of each member, where an operation of the group runs along trees. `ranks`: the global ranks of the
-    sandbox members. `on_device`: its tensors lie on GPUs.
+    sandbox members. `on_device`: its tensors lie on GPUs; then `communicator_bytes` is what NCCL's own communicators of
+    it would take of the memory of each of those.
     """
 
     size: int
@@ -47,6 +48,11 @@ class GroupPart(msgspec.Struct, array_like=True):
     name: str = ""
     ranks: list[int] = []
     on_device: bool = False
+    communicator_bytes: list[int] = []
+
+    def reserved(self, rank: int) -> int:
+        """The bytes that a rank's device holds for those; 0 where it holds none."""
+        return dict(zip(self.ranks, self.communicator_bytes, strict=False)).get(rank, 0)
 
 
 class Plain(msgspec.Struct, array_like=True):
@@ -55,6 +61,11 @@ class Plain(msgspec.Struct, array_like=True):
     contribution: str
     groups: dict[int, GroupPart]
     parts: list[SandboxPart]
+
+    def reserved(self, rank: int) -> int | None:
+        """The same for all groups; None without devices."""
+        on_device = any(group.on_device for group in self.groups.values())
+        return sum(group.reserved(rank) for group in self.groups.values()) if on_device else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,10 @@ class ConnectionRefused(RunError):
     """The listener did not admit this connection; the text says why."""
 
 
+class IdentityTaken(ConnectionRefused):
+    """The identity belongs to another live connection; one of another name may be admitted."""
+
+
 class UnknownPeer(RunError):
     """A message was sent to a peer that never connected, or has ended."""
 
@@ -53,13 +57,14 @@ class UnknownPeer(RunError):
         super().__init__(f"no peer {peer!r} is connected; connected are: {', '.join(connected) or 'none'}")
 
 
-def refusal(identity: str, connected: Iterable[str]) -> str | None:
-    """Why a listener with these peers refuses `identity`, or None if it may have it."""
+def refuse(identity: str, connected: Iterable[str], end: str | None) -> None:
+    """Raise ConnectionRefused where a listener with these peers does not admit `identity`, or for its `end` nobody."""
+    if end is not None:
+        raise ConnectionRefused(end)
     if not identity:
-        return "an identity must not be empty"
+        raise ConnectionRefused("an identity must not be empty")
     if identity in connected:
-        return f"the identity {identity!r} is taken by a live connection"
-    return None
+        raise IdentityTaken(f"the identity {identity!r} is taken by a live connection")
 
 
 class Listener(ABC):

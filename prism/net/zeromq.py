@@ -1,9 +1,9 @@
 """The transport over ZeroMQ: a ROUTER for the coordinator, a DEALER for each worker, CURVE between them.
 
 On the wire a message is one frame, and what the transport says for itself is two, a verb and its argument: HELLO with
-the identity, answered by WELCOME or REFUSED with the reason, and BYE, answered by BYE. Identities travel in HELLO
-because ZeroMQ's own (the routing id of a socket) cannot refuse: a second socket of the same routing id is kept waiting
-for ever, and its first message is then taken for its name.
+the identity, answered by WELCOME, or by REFUSED or TAKEN with the reason, and BYE, answered by BYE. Identities travel
+in HELLO because ZeroMQ's own (the routing id of a socket) cannot refuse: a second socket of the same routing id is kept
+waiting for ever, and its first message is then taken for its name.
 
 A connection is not resumed when it breaks: the DEALER does not reconnect, and therefore sees the break by having
 nobody left to send to. The ROUTER sees it by the monitor, which names connections by file descriptor; every HELLO
@@ -21,7 +21,7 @@ import logging
 import zmq
 
 from prism.errors import RunError
-from prism.net.dealer import BYE, HELLO, REFUSED, WELCOME, ZmqConnection, connect
+from prism.net.dealer import BYE, HELLO, REFUSED, TAKEN, WELCOME, ZmqConnection, connect
 from prism.net.gate import Gate
 from prism.net.keys import CoordinatorKeys
 from prism.net.limits import MAX_MESSAGE, MAX_UNREAD, check_size
@@ -29,14 +29,16 @@ from prism.net.log import LogOnce
 from prism.net.transport import (
     FAREWELL_S,
     ConnectionClosed,
+    ConnectionRefused,
+    IdentityTaken,
     Inbox,
     Listener,
     UnknownPeer,
-    refusal,
+    refuse,
 )
 from prism.net.watch import Watch, events, open_socket, shut_socket
 
-__all__ = ["BYE", "HELLO", "REFUSED", "WELCOME", "ZmqConnection", "ZmqListener", "connect"]
+__all__ = ["BYE", "HELLO", "REFUSED", "TAKEN", "WELCOME", "ZmqConnection", "ZmqListener", "connect"]
 
 
 class ZmqListener(Listener):
@@ -177,11 +179,13 @@ class ZmqListener(Listener):
         self._named[fd] = route
         self._gate.named(fd)
         identity = name.decode(errors="backslashreplace")
-        reason = self._inbox.end or refusal(identity, self._routes)
-        if reason is not None:
-            self._log.warn(identity, f"refused a connection: {reason}")
-            self._route(route, REFUSED, reason.encode())
-        elif self._route(route, WELCOME, b""):
+        try:
+            refuse(identity, self._routes, self._inbox.end)
+        except ConnectionRefused as refused:
+            self._log.warn(identity, f"refused a connection: {refused}")
+            self._route(route, TAKEN if isinstance(refused, IdentityTaken) else REFUSED, str(refused).encode())
+            return
+        if self._route(route, WELCOME, b""):
             self._identities[route] = identity
             self._routes[identity] = route
             self._unread[identity] = 0

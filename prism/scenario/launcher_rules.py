@@ -23,14 +23,5 @@ def refuse_launcher(scenario: Scenario) -> None:
     for key, kinds in (("listen", ("external", "ray")), ("token_file", ("external",))):
         if launcher.kind not in kinds and getattr(launcher, key) is not None:
             raise Flaw(("launcher", key), f"the launcher {launcher.kind} starts its workers itself, leave it null")
-    if launcher.workers > 1 and scenario.devices.host_memory is not None:
-        raise Flaw(("launcher", "workers"), "devices.host_memory is not available yet for several workers, choose 1")
-    emulates = "emulate" in scenario.stages or scenario.calibrate.answers == "paced"
-    if launcher.workers > 1 and emulates and scenario.network.algorithm != "ring":
-        what = f"{scenario.network.algorithm} is not available yet where an emulation has several workers, choose ring"
-        raise Flaw(("network", "algorithm"), what)
-    if launcher.workers > 1 and "emulate" in scenario.stages and scenario.emulate.contribution == "replicas":
-        what = "replicas is not available yet for several workers, choose left, exact, prefolded or zeros"
-        raise Flaw(("emulate", "contribution"), what)
     if launcher.workers > 1 and scenario.devices.kind == "cuda":
         raise Flaw(("launcher", "workers"), "devices.kind cuda is not available yet for several workers, choose 1")

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from prism.coordinator import Coordinator
+from prism.core.devices import Model
 from prism.core.graph import Graph
 from prism.crew import Crew
 from prism.errors import ProgramError, RunError
@@ -98,7 +99,7 @@ class Worlds:
         slots: int = 2,
         semantics: Literal["auto", "nccl", "gloo"] = "auto",
         memory: int | str | None = None,
-        present_as: str | None = None,
+        present_as: Model | None = None,
         hang_after_s: float = 60.0,
         folder: Path | None = None,
         **kwargs: Any,
@@ -119,7 +120,7 @@ class Worlds:
             name=_name(target),
             program=_program(target, args, kwargs, backend, folder),
             world=World(size=size),
-            devices=Devices(slots=slots, memory=capacity, present_as=present_as),  # type: ignore[arg-type]
+            devices=Devices(slots=slots, memory=capacity, present_as=present_as),
             semantics=semantics,
             hang_after=round(hang_after_s * 1e9),
             capture=Capture(payloads="none"),

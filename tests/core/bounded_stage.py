@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from prism.core.events import Spilled, Weighed
 from prism.core.instructions import AnyInstruction, Spill
@@ -33,22 +33,32 @@ class BoundedProcess(Process):
 
 
 class BoundedSimulation(Simulation):
-    """A simulation on `slots` slots in which all ranks together may hold so much."""
+    """A simulation on `slots` slots of each host, whose ranks together may hold so much."""
 
-    def __init__(self, programs: Sequence[Program], slots: int, seed: int, memory: HostMemory) -> None:
+    def __init__(
+        self,
+        programs: Sequence[Program],
+        slots: int,
+        seed: int,
+        memory: HostMemory,
+        hosts: Mapping[int, int] | None = None,
+    ) -> None:
         super().__init__(programs, slots, seed)
         size = range(len(programs))
-        self.world = World(size, slots, self.exchange, hang_after=3600 * SECOND, memory=memory)
+        self.world = World(size, slots, self.exchange, hang_after=3600 * SECOND, memory=memory, hosts=hosts)
+        self.slots = self.world.slots.count
         self.processes = [BoundedProcess(rank, program) for rank, program in enumerate(programs)]
 
 
 class BoundedStage(Stage):
-    """A stage in which all ranks together may hold so much."""
+    """A stage in which all ranks of a host together may hold so much; `hosts`: that of each rank."""
 
-    def __init__(self, size: int, slots: int, bound: int, spills: bool = True) -> None:
+    def __init__(
+        self, size: int, slots: int, bound: int, spills: bool = True, hosts: Sequence[int] | None = None
+    ) -> None:
         super().__init__(size, slots)
-        memory = HostMemory(bound=bound, spills=spills)
-        self.world = World(range(size), slots, self.exchange, 60 * SECOND, memory=memory)
+        memory, of = HostMemory(bound=bound, spills=spills), dict(enumerate(hosts)) if hosts else None
+        self.world = World(range(size), slots, self.exchange, 60 * SECOND, memory=memory, hosts=of)
         self.world.start()
 
     def weighed(self, rank: int, nbytes: int = WHOLE) -> list[AnyInstruction]:

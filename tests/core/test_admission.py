@@ -48,7 +48,7 @@ def test_ranks_that_can_go_on_do_so_while_new_ones_are_held_back() -> None:
     blocked(stage, 0, 1, group="default")
     stage.weighed(0)
     stage.hear(posted(0, 2, barrier()))
-    assert stage.world.slots.held_back is False
+    assert stage.world.slots.held_back == []
 
 
 def test_where_nobody_can_go_on_before_a_rank_that_does_not_fit_the_run_is_refused() -> None:
@@ -178,6 +178,55 @@ def test_the_forecast_counts_the_most_that_a_rank_has_held() -> None:
         admission.enter(rank)
         admission.weighed(rank, 20)
     assert (admission.forecast, admission.held) == (100, 40)
+
+
+# -- several hosts ---------------------------------------------------------------------------------------------------
+
+
+def test_each_host_admits_ranks_by_its_own_memory() -> None:
+    stage = BoundedStage(6, slots=1, bound=2 * WHOLE, spills=False, hosts=(0, 0, 0, 1, 1, 1))
+    assert stage.states() == ["launching", "new", "new", "launching", "new", "new"]
+    assert waiting(stage, 0) == [Launch(rank=1)]
+    assert waiting(stage, 1) == []
+    assert waiting(stage, 3) == [Launch(rank=4)], "its host has room"
+    assert waiting(stage, 4) == []
+    assert stage.states() == ["blocked", "blocked", "new"] * 2
+
+
+def test_who_spills_is_on_the_host_that_is_short() -> None:
+    stage = BoundedStage(5, slots=1, bound=2 * WHOLE + REST, hosts=(0, 0, 0, 1, 1))
+    waiting(stage, 3)
+    assert waiting(stage, 0) == [Launch(rank=1)]
+    assert waiting(stage, 1) == [Spill(rank=1)]
+    assert waiting(stage, 4) == [Spill(rank=4)], "both hosts at one time"
+    assert stage.spilled(1) == [Launch(rank=2)]
+
+
+def test_it_is_not_refused_while_another_host_computes() -> None:
+    stage = BoundedStage(4, slots=1, bound=WHOLE, spills=False, hosts=(0, 0, 1, 1))
+    waiting(stage, 0)
+    stage.up(2)
+    stage.wait_for_ever()
+    assert not stage.world.over
+    stage.weighed(2)
+    stage.hear(posted(2, 1, barrier()), waited(2, 1))
+    stage.wait_for_ever()
+    told = "devices.host_memory: 0.0 MiB are taken by 1 of 2 ranks of one worker, and none can go on"
+    assert stage.world.refused.startswith(told)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_on_several_hosts_programs_that_can_run_end_well_if_ranks_spill(seed: int) -> None:
+    chance = random.Random(seed)
+    size, slots = 2 + seed % 6, chance.randint(1, 3)
+    hosts = {rank: chance.randrange(3) for rank in range(size)}
+    bound = size * REST + slots * WHOLE
+    memory = HostMemory(bound=bound, spills=True)
+    simulation = BoundedSimulation(random_programs(seed, size), slots, seed, memory, hosts)
+    simulation.run()
+    assert not simulation.world.refused
+    assert simulation.world.diagnosis is None
+    assert simulation.world.ended == size
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -1,4 +1,4 @@
-"""Placement: nodes stay together, all workers get their share, and slices run where their results are."""
+"""Placement by nodes: they stay together, and all workers get their share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism.core.placement import deal, place
+from prism.core.placement import place
 from prism.core.stage.slots import Slots
 
 
@@ -33,22 +33,6 @@ def test_every_rank_has_a_worker_and_none_too_many(size: int, per_node: int, wor
     if size >= workers:
         assert len(share) == workers
         assert max(share.values()) - min(share.values()) <= per_node
-
-
-def test_slices_run_where_their_results_are() -> None:
-    homes = {0: 0, 2: 0, 4: 1, 6: 2}
-    assert deal([(0,), (2,), (4,), (6,)], homes, 3) == {0: 0, 2: 1, 3: 2}
-
-
-def test_a_worker_without_slices_takes_one_that_would_wait() -> None:
-    assert deal([(0,), (2,), (3,)], {0: 0, 2: 0, 3: 0}, 2) == {0: 0, 1: 1}
-
-
-@given(st.lists(st.integers(0, 5), min_size=1, max_size=12), st.integers(1, 6))
-def test_no_worker_has_two_slices_and_none_is_idle(homes: list[int], workers: int) -> None:
-    of = {rank: home % workers for rank, home in enumerate(homes)}
-    dealt = deal([(rank,) for rank in of], of, workers)
-    assert len(set(dealt.values())) == len(dealt) == min(len(homes), workers)
 
 
 def test_each_host_has_slots_and_a_line_of_its_own() -> None:

@@ -9,7 +9,9 @@ from prism.core.events import Clocked, ClockState
 from prism.core.measuring.slice_log import VERSION, Head, Slice, decode, encode
 
 STATES = st.builds(ClockState, st.integers(0, 2000), st.integers(0, 700), st.integers(0, 100))
-CLOCKED = st.builds(Clocked, rank=st.integers(0, 9), before=STATES, after=STATES, throttled=st.just(("power cap",)))
+CLOCKED = st.builds(Clocked, rank=st.integers(0, 9), before=STATES, after=STATES, throttled=st.just(("power cap",)),
+    posting=st.just({"wait": 4_000}), idle=st.integers(0, 9), steps=st.just(9),
+)  # fmt: skip
 SLICES = st.lists(
     st.builds(
         Slice,

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from prism.core.calls import Call, Ref
-from prism.core.events import AnyEvent, Finished, Marked, stamp
+from prism.core.events import AnyEvent, Finished, Marked, Staged, stamp
 from prism.core.folding.verification import Verification, choose
 from prism.core.graph import OpKind
-from prism.core.instructions import AnyInstruction, Deliver, Release
+from prism.core.instructions import AnyInstruction, Deliver, Leave, Release
 from prism.core.stage.world import World
 from tests.core.actors import SECOND, all_reduce, asked, call, joined, launched, posted, recv, send, waited
 from tests.core.test_roles import Stage, payload
@@ -111,6 +111,33 @@ def test_what_it_puts_into_a_sum_is_given_back() -> None:
     audit = Audit(captured(Stage(PAIRS, "dp"), *twice(summed)))
     told = [*audit.hear(summed(2)), *audit.hear(Finished(rank=2, code=0))]
     assert Release(rank=2, payload=payload(2)) in [msgspec.structs.replace(one, cause=0) for one in told]
+
+
+def later(rank: int) -> AnyEvent:
+    """The same sum, whose input is on its way from a device."""
+    return msgspec.structs.replace(summed(rank, checksum=0), staged=False)
+
+
+def staged(rank: int, checksum: int = 5) -> AnyEvent:
+    return Staged(rank=rank, handle=1, checksum=checksum)
+
+
+def test_of_a_device_the_bytes_are_compared_once_they_are_there() -> None:
+    stage = captured(Stage(PAIRS, "dp"), *twice(later), *twice(staged))
+    stage.exchange.record_of(0).steps[0].result = Ref("result", 0, 16)
+    audit = Audit(stage)
+    assert audit.hear(later(2)) == []  # what it gets may lie where its input is still read
+    assert [type(one) for one in audit.hear(staged(2))] == [Deliver]
+    assert [type(one) for one in audit.hear(Finished(rank=2, code=0))] == [Release, Leave]
+    assert audit.told == ""
+
+
+def test_of_a_device_other_bytes_are_told_with_the_step_that_has_them() -> None:
+    stage = captured(Stage(PAIRS, "dp"), *twice(later), *twice(staged), *(Marked(rank=rank) for rank in (0, 1)))
+    audit = Audit(stage)
+    audit.hear(later(2), Marked(rank=2), staged(2, checksum=6))
+    assert "at step 1, checksum of the bytes" in audit.told
+    assert "rank 0 has 00000005, rank 2 has 00000006" in audit.told
 
 
 def test_what_it_broadcasts_is_in_the_record_and_stays() -> None:

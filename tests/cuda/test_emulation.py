@@ -13,12 +13,13 @@ import msgspec
 import pytest
 
 from prism.coordinator import Coordinator
-from prism.core.graph import NodeKind, OpKind
-from prism.core.timeline.network import op_traffic
+from prism.core.graph import DTYPES, ITEMSIZE, REDUCES, NodeKind, OpKind
 from prism.errors import ProgramError
 from prism.gpu.emulation.device.built import library_path
+from prism.gpu.pruned import Op
+from prism.gpu.pruned.plans import plan
 from prism.result import Result
-from prism.scenario import Calibrate, Devices, Emulate, Scenario
+from prism.scenario import Calibrate, Devices, Emulate, Fold, Scenario
 from tests.running import references, scenario
 
 JOBS = Path(__file__).parents[1] / "jobs"
@@ -26,6 +27,7 @@ DETERMINISTIC = Path(__file__).parents[2] / "benchmarks" / "programs" / "determi
 """Runs a job by algorithms that give the same bits each time: by others, two captures differ."""
 STAGES = ("capture", "calibrate", "replay", "emulate")
 CASES = [(job, world) for world in (2, 8) for job in ("ddp", "fsdp2", "tp", "moe")]
+FOLDED = [("ddp", 64), ("fsdp2", 64), ("tp", 64), ("moe", 64), ("ddp", 1024), ("tp", 1024)]
 
 pytestmark = [
     pytest.mark.gpu,
@@ -36,10 +38,13 @@ pytestmark = [
 class Emulated:
     """A job under all stages on the GPU; `losses` as captured and as emulated, of each sandbox rank."""
 
-    def __init__(self, job: str, world: int, out: Path, sandbox: tuple[int, ...] = (0,), memory: int = 0) -> None:
+    def __init__(
+        self, job: str, world: int, out: Path, sandbox: tuple[int, ...] = (0,), memory: int = 0,
+        fold: Fold | None = None,
+    ) -> None:  # fmt: skip
         self.given: Scenario = scenario(
             DETERMINISTIC, (str(JOBS / f"job_{job}.py"), "3"), world, semantics="auto", stages=STAGES,
-            devices=Devices(kind="cuda"), calibrate=Calibrate(warmup=1),
+            devices=Devices(kind="cuda"), calibrate=Calibrate(warmup=1), fold=fold,
             emulate=Emulate(sandbox=sandbox, contribution="exact"),
         )  # fmt: skip
         self.memory = memory
@@ -60,15 +65,22 @@ class Emulated:
             except ProgramError:
                 self.result = run.result
 
-    def bytes_of_a_full_ring(self, rank: int) -> tuple[int, int]:
-        """The steps and bytes of all collectives of a rank but barriers, which torch makes sums of one number."""
+    def sent_in_a_full_ring(self, rank: int) -> tuple[int, int]:
+        """The sends and bytes of a rank, were all ranks there: what the plans of its even collectives say."""
         graph = self.graph
         lane = graph.nodes[graph.lane_ptr[rank] : graph.lane_ptr[rank + 1]]
-        ops = lane["ref"][lane["kind"] == NodeKind.POST]
-        barriers = int((graph.ops["kind"][ops] == OpKind.BARRIER).sum())
-        traffic, size = op_traffic(graph, 8), graph.world_size
-        ops = ops[graph.ops["kind"][ops] != OpKind.BARRIER]
-        return int(traffic.steps[ops].sum()) + barriers * 2 * (size - 1), int(traffic.nbytes[ops].sum())
+        sends = nbytes = 0
+        for row in graph.ops[lane["ref"][lane["kind"] == NodeKind.POST]]:
+            kind, ranks = OpKind(row["kind"]), graph.groups[row["group"]].ranks
+            if kind is OpKind.BARRIER:  # torch makes it a sum of one number
+                op = Op(OpKind.ALL_REDUCE, len(ranks), "float32", "sum", -1, 1)
+            else:
+                dtype, reduce = DTYPES[row["dtype"]], REDUCES[row["reduce"]]
+                op = Op(kind, len(ranks), dtype, reduce, int(row["root"]), int(row["nbytes"]) // ITEMSIZE[dtype])
+            steps = [step for step in plan(op, ranks.index(rank)) if step.send]
+            sends += len(steps)
+            nbytes += sum(step.last - step.first for step in steps) * ITEMSIZE[op.dtype]
+        return sends, nbytes
 
 
 @pytest.mark.parametrize(("job", "world"), CASES)
@@ -85,9 +97,21 @@ def test_a_sandbox_rank_does_what_was_captured_of_it(job: str, world: int, tmp_p
     assert told.ranks[0].peak_bytes == emulated[0]["max_allocated"]
     assert told.prefetch.hits > 0
     if job == "ddp":
-        steps, nbytes = run.bytes_of_a_full_ring(0)
-        assert told.ranks[0].steps == steps
-        assert told.ranks[0].sent_bytes == pytest.approx(nbytes, abs=16 * steps)  # of barriers, and of what is left
+        assert (told.ranks[0].steps, told.ranks[0].sent_bytes) == run.sent_in_a_full_ring(0)
+
+
+@pytest.mark.parametrize(("job", "world"), FOLDED)
+def test_a_sandbox_rank_among_folded_ones_does_what_was_captured_of_it(job: str, world: int, tmp_path: Path) -> None:
+    verify = 0 if job == "moe" else 1  # each rank has data of its own, which decides where its tokens go
+    fold = Fold(mesh={"rank": world}, over=("rank",), verify=verify, compare="steps")
+    run = Emulated(job, world, tmp_path / "out", fold=fold)
+    assert run.result is not None
+    assert run.result.diagnosis is None
+    ((captured, emulated),) = run.losses
+    assert emulated[0]["world"] == world
+    assert emulated[0]["loss"] == captured[0]["loss"]
+    if job != "ddp":
+        assert emulated[0]["max_allocated"] == pytest.approx(captured[0]["max_allocated"], rel=1e-4)
 
 
 def test_a_capped_rank_runs_out_of_memory(tmp_path: Path) -> None:

@@ -103,4 +103,4 @@ def _decodes(payload: bytes) -> bool:
     return True
 
 
-MUTATORS = {"messages": message, "traces": trace}
+MUTATORS = {"messages": message, "traces": trace, "ferries": message}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from prism.core.calls import Ref
 from prism.core.events import Exited, Launched
 from prism.core.instructions import Answer, Kill, Launch, Run
 from prism.core.prismtrace import Trace, encode
@@ -32,6 +34,7 @@ from prism.net.messages import (
     Report,
     Setup,
 )
+from prism.net.peer import Chunk, Fetch, Missing
 from tests.core.jobs import data_parallel, expert_parallel, pipeline
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
@@ -75,7 +78,20 @@ def scenarios() -> Iterator[bytes]:
     yield b"world.size=4\0prism: 1\nname: a\nprogram: {script: a.py}\nworld: {size: 2}\n"
 
 
-TARGETS = {"messages": messages, "traces": traces, "scenarios": scenarios}
+def ferries() -> Iterator[bytes]:
+    """A wish and two answers, behind the number of what hears them (tests.fuzz.targets.ferries)."""
+    wish = Fetch(1, Ref("w.s1-0-input", 8, 20))
+    for number, said in ((0, wish), (1, Chunk(1, bytes(100))), (1, Missing(1, "gone"))):
+        yield bytes([number]) + b"".join(Codec[Any, Any](Fetch).outgoing().parts(said))
+
+
+def rooms() -> Iterator[bytes]:
+    """A rank that asks twice, in pieces of eleven bytes, and one that is not there."""
+    yield b"\x0b" + struct.pack("=QQQQQ", 3, 1 << 33, 5, 7, 8)
+    yield b"\xff" + struct.pack("=QQQ", 9, 1, 1)
+
+
+TARGETS = {"messages": messages, "traces": traces, "scenarios": scenarios, "ferries": ferries, "rooms": rooms}
 
 
 def words(target: str) -> Iterator[str]:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from prism.gpu.cuda.driver import Driver
+from prism.gpu.cuda.posting_cost import NOTHING, PostingCost
 
 Work = Callable[[], Callable[[], None] | None]
 """Does it, or returns what waits until it can be done."""
@@ -57,13 +58,14 @@ class FakeEvent:
     name: str
     stream: FakeStream
     place: int
-    at: float = 0.0
+    at: float
+    driver: FakeDriver
 
     def synchronize(self) -> None:
         self.stream.advance(self.place)
 
     def query(self) -> bool:
-        return True
+        return self.at <= self.driver.ms
 
     def elapsed_time(self, other: FakeEvent) -> float:
         return other.at - self.at
@@ -73,7 +75,9 @@ class FakeDriver(Driver):
     """Every thread begins on the stream `default`; streams of communicators are c0, c1 and so on."""
 
     def __init__(self) -> None:
-        self.ms = 0.0  # the device's clock
+        self.ms = 0.0  # the clock of host and device
+        self.free = 0.0  # when the device will have done all it has to do
+        self.nccl: PostingCost | None = NOTHING
         self.default = FakeStream("default")
         self.streams: list[FakeStream] = []
         self._local = threading.local()
@@ -101,7 +105,7 @@ class FakeDriver(Driver):
             self._local.stream = before
 
     def mark(self, stream: Any, timed: bool = False) -> FakeEvent:
-        event = FakeEvent(f"{stream.name}:{len(stream.log)}", stream, len(stream.due), self.ms)
+        event = FakeEvent(f"{stream.name}:{len(stream.log)}", stream, len(stream.due), max(self.ms, self.free), self)
         stream.log.append(f"marks {event.name}")
         return event
 
@@ -119,6 +123,21 @@ class FakeDriver(Driver):
 
     def ready(self) -> bool:
         return True
+
+    def now(self) -> int:
+        return round(self.ms * 1e6)
+
+    def sleep(self, ns: int) -> None:
+        self.work(max(ns, 0) / 1e6)
+
+    def work(self, ms: float) -> None:
+        """Kernels that take so long are put into the program's stream."""
+        self.free = max(self.free, self.ms) + ms
+
+    def posting_cost(self) -> PostingCost:
+        if self.nccl is None:
+            raise RuntimeError("no NCCL")
+        return self.nccl
 
     def hold(self, stream: Any, number: torch.Tensor, least: int) -> None:
         stream.log.append(f"parks until {least}")

@@ -26,6 +26,7 @@ from prism.gpu.cuda.driver import Driver
 from prism.gpu.emulation.buffers import Buffer
 from prism.gpu.emulation.device import abi, life, nccl
 from prism.gpu.emulation.device import link as device_link
+from prism.gpu.emulation.device.engine import MODES
 from prism.gpu.emulation.device.id_store import IdStore
 from prism.gpu.emulation.device.planned import Part, Partner, Planned
 from prism.gpu.meter.memory import MemoryMeter
@@ -82,7 +83,7 @@ class FakeDevice:
             if any(member[-1] == (rank - 1) % size for member in arcs(size, sandbox).values()):
                 self._released(entry)
                 arc.start()
-            member = self._party(Member, group, size, sandbox, rank)
+            member = self._party(Member, group, size, sandbox, rank, self._mode == MODES["replicas"])
             moved = member.run(now, source.address, target.address)
             if arc.ident is not None:
                 arc.join()

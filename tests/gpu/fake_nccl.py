@@ -95,6 +95,27 @@ class FakeGroup:
         return self._ring(OpKind.REDUCE_SCATTER, tensor, output, tensor.numel(), reduction(opts))
 
     @_in_line
+    def allreduce_coalesced(self, tensors: Any, opts: Any) -> Any:
+        self.start_coalescing()
+        for tensor in tensors:
+            self._ring(OpKind.ALL_REDUCE, tensor, tensor, tensor.numel(), reduction(opts))
+        return self.end_coalescing()
+
+    @_in_line
+    def all_gather_single_coalesced(self, outputs: Any, tensors: Any, opts: Any) -> Any:
+        self.start_coalescing()
+        for output, tensor in zip(outputs, tensors, strict=True):
+            self._ring(OpKind.ALL_GATHER, tensor, output, tensor.numel())
+        return self.end_coalescing()
+
+    @_in_line
+    def reduce_scatter_single_coalesced(self, outputs: Any, tensors: Any, opts: Any) -> Any:
+        self.start_coalescing()
+        for output, tensor in zip(outputs, tensors, strict=True):
+            self._ring(OpKind.REDUCE_SCATTER, tensor, output, tensor.numel(), reduction(opts))
+        return self.end_coalescing()
+
+    @_in_line
     def allgather(self, outputs: Any, tensors: Any, opts: Any) -> Any:
         if len({one.shape for one in outputs[0]}) == 1:
             flat = torch.empty(sum(one.numel() for one in outputs[0]), dtype=tensors[0].dtype)

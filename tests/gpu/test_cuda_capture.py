@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
+import zlib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,7 +14,7 @@ import torch
 import torch.distributed as dist
 
 from prism.core.calls import Ref
-from prism.core.events import Delivered, Posted, Waited
+from prism.core.events import Delivered, Posted, Staged, Waited
 from prism.core.graph import OpKind
 from prism.core.instructions import Deliver, Run
 from prism.gpu.cuda.copies import Copier
@@ -128,6 +129,25 @@ def test_what_premul_sum_multiplies_by_takes_no_memory_of_the_device(tmp_path: P
     with on_stage(tmp_path) as stage:
         stage.group.allreduce([floats(1, 2)], SimpleNamespace(reduceOp=dist._make_nccl_premul_sum(3.0)))
         assert stage.staged()[1] == floats(3, 6).numpy().tobytes()
+
+
+def test_a_coalesced_sum_is_one_of_each_tensor(tmp_path: Path) -> None:
+    with on_stage(tmp_path) as stage:
+        work = stage.group.allreduce_coalesced([floats(1), floats(2, 3)])
+        posts = [stage.staged() for _ in range(2)]
+        assert [(posted.call.count, posted.batch) for posted, _ in posts] == [(1, 1), (2, 1)]
+        assert [data for _, data in posts] == [floats(1).numpy().tobytes(), floats(2, 3).numpy().tobytes()]
+        for posted, _ in posts:
+            stage.line.say(Deliver(rank=0, handle=posted.handle))
+            stage.line.hear(Delivered)
+        assert work.done()
+
+
+def test_the_bytes_of_an_input_are_told_where_ranks_are_compared(tmp_path: Path) -> None:
+    with on_stage(tmp_path) as stage:
+        stage.link.compares = True
+        stage.group.allreduce([floats(1, 2)])
+        assert stage.line.hear(Staged).checksum == zlib.crc32(floats(1, 2).numpy().tobytes())
 
 
 def test_what_nccl_refuses_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

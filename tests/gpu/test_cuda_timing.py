@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from prism.core.calls import Call
 from prism.core.events import Delivered, Marked, Posted, Timed, Waited
@@ -57,6 +59,28 @@ class TestParking:
             assert stage.line.hear(Delivered).handle == 1
 
 
+Kernels = list[tuple[int, int]]
+"""Each launched so many us after what the host did before, for so many us."""
+Segment = tuple[Kernels, int, int]
+"""Kernels, and how many us the step after them holds the host: in reality, and here."""
+KERNELS = st.lists(st.tuples(st.integers(0, 300), st.integers(0, 300)), max_size=6)
+
+
+def _launch(driver: FakeDriver, kernels: Kernels) -> None:
+    for host, device in kernels:
+        driver.ms += host / 1000
+        driver.work(device / 1000)
+
+
+def _undisturbed(segments: list[Segment]) -> float:
+    """The ns at which the stream of a program comes to its end in reality."""
+    driver = FakeDriver()
+    for kernels, held, _ in segments:
+        _launch(driver, kernels)
+        driver.ms += held / 1000
+    return 1e6 * max(driver.ms, driver.free)
+
+
 @pytest.mark.parametrize(
     ("call", "outputs"),
     [
@@ -88,6 +112,57 @@ class TestTiming:
         assert told == [(0, (-1, 6_000_000))]  # the last may still move, and before the first is the host's clock
         timing.conclude()
         assert told[1:] == [(2, (500_000,))]
+
+    @given(st.lists(st.tuples(KERNELS, st.integers(0, 50), st.integers(50, 900)), min_size=1, max_size=12))
+    def test_what_a_step_takes_here_instead_of_there_changes_nothing(self, segments: list[Segment]) -> None:
+        driver, told = FakeDriver(), list[int]()
+        timing = Timing(driver, lambda first, durations: told.extend(durations))
+        timing._is_far = lambda: False  # type: ignore[method-assign]
+        timing.step()
+        for kernels, held, here in [*segments, ([], 0, 50)]:
+            _launch(driver, kernels)
+            timing.call()
+            timing.step(1000 * held)
+            driver.ms += here / 1000
+            timing.resume()
+        timing.conclude()
+        assert sum(told[1:]) == pytest.approx(_undisturbed(segments), abs=1000)
+
+    def test_a_device_that_is_far_behind_is_left_alone(self) -> None:
+        driver = FakeDriver()
+        timing = Timing(driver, lambda first, durations: None)
+        ends = []
+        for _ in range(2):
+            driver.work(5.0)
+            timing.step(30_000)
+            driver.ms += 1.0
+            timing.resume()
+            ends.append(driver.free)
+        assert ends == pytest.approx([5.97, 10.97])  # held at the first step alone, which had none before it
+
+    def test_a_step_that_is_no_usual_one_is_not_made_up_for(self) -> None:
+        driver, told = FakeDriver(), list[int]()
+        timing = Timing(driver, lambda first, durations: told.extend(durations))
+        timing.step()
+        driver.work(50.0)
+        timing.step(30_000)
+        driver.ms += 30.0
+        timing.resume()
+        assert driver.free == 50.0  # nobody was held
+        driver.work(1.0)
+        timing.step()
+        timing.conclude()
+        assert told == [-1, 50_000_000, 1_000_000]
+
+    def test_a_graph_that_is_being_captured_gets_no_event(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        driver, told = FakeDriver(), list[int]()
+        monkeypatch.setattr(driver, "capturing", lambda: True)
+        timing = Timing(driver, lambda first, durations: told.extend(durations))
+        for _ in range(2):
+            timing.step()
+            timing.resume()
+        timing.conclude()
+        assert (told, driver.default.log) == ([-1, -1], [])
 
     def test_a_rank_tells_what_its_device_took(self, tmp_path: Path) -> None:
         with on_stage(tmp_path, answered=True, kept=Kept(payloads="none")) as stage:

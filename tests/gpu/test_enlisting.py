@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -12,6 +13,7 @@ from prism.errors import RunError
 from prism.gpu.processes import enlisting
 from prism.gpu.processes.enlisting import NotReached, arguments, enlist, host_name, reached_at
 from prism.net.keys import WorkerKeys, make_keys
+from prism.net.transport import ConnectionRefused, IdentityTaken
 from prism.net.zeromq import ZmqListener
 
 
@@ -53,6 +55,24 @@ async def test_a_second_worker_of_a_host_gets_a_number(
     with pytest.raises(NotReached, match="is taken"):
         await enlist(listening.address, token, "node", 0.0)
     await asyncio.gather(*(one.connection.close() for one in found))
+
+
+async def test_only_a_name_that_is_taken_is_given_up_for_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[str] = []
+
+    async def connect(address: str, identity: str, *_: object, **__: object) -> NoReturn:
+        tried.append(identity)
+        if len(tried) == 1:
+            raise IdentityTaken("whatever it says")
+        raise ConnectionRefused("the last place is taken")
+
+    monkeypatch.setattr("socket.gethostname", lambda: "node")
+    monkeypatch.setattr(enlisting, "connect", connect)
+    with pytest.raises(NotReached, match="the last place is taken"):
+        await enlist("tcp://127.0.0.1:9", make_keys()[1].save(tmp_path), "", 0.0)
+    assert tried == ["node", "node-2"]
 
 
 async def test_the_token_may_be_in_coming(

@@ -16,7 +16,7 @@ from prism.gpu.processes.room import Rooms, room_socket
 
 async def test_a_question_is_told_and_answered_however_its_bytes_are_cut(tmp_path: Path) -> None:
     asked: asyncio.Queue[Pressed] = asyncio.Queue()
-    rooms = Rooms(asked.put_nowait)
+    rooms = Rooms(asked.put_nowait, {3, 4}.__contains__)
     path = room_socket(tmp_path / "worker.sock")
     server = await asyncio.get_running_loop().create_unix_server(rooms.line, path=str(path))
     reader, writer = await asyncio.open_unix_connection(str(path))
@@ -31,6 +31,19 @@ async def test_a_question_is_told_and_answered_however_its_bytes_are_cut(tmp_pat
     rooms.answer(3, False)
     assert await reader.readexactly(2) == b"\1\0"
     writer.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+    writer.close()
+    server.close()
+
+
+async def test_who_is_no_rank_of_the_stage_is_hung_up_on(tmp_path: Path) -> None:
+    asked: list[Pressed] = []
+    rooms = Rooms(asked.append, {3}.__contains__)
+    path = room_socket(tmp_path / "worker.sock")
+    server = await asyncio.get_running_loop().create_unix_server(rooms.line, path=str(path))
+    reader, writer = await asyncio.open_unix_connection(str(path))
+    writer.write(struct.pack("=QQQ", 4, 1, 1))
+    assert await reader.read() == b""
+    assert asked == []
     writer.close()
     server.close()
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import queue
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,24 +20,27 @@ pytest.importorskip("prism.gpu.pruned", exc_type=ImportError)
 from prism.core.calls import Call
 from prism.core.graph import OpKind
 from prism.core.record import PostStep
-from prism.gpu.emulation import relay
-from prism.gpu.emulation.gateway import ECHO, Gateway, Traffic
+from prism.gpu.emulation import door, relay
+from prism.gpu.emulation.gateway import BOARD, Gateway, Traffic
 from prism.gpu.emulation.links import links
-from prism.gpu.pruned.bridge import Link, Party, dial
+from prism.gpu.pruned.bridge import Line, Link, Party, dial
+from prism.gpu.pruned.seal import Seal
 from prism.net.board import Board
+from prism.net.dealing import most_lanes
 from prism.net.messages import Emulating, Laid
 from prism.net.schedule import GroupPart, SandboxPart, Schedule
 from prism.spreading import pieces, spread, take_in
 
 
 def schedule(sandbox: tuple[int, ...], part: GroupPart, *kinds: OpKind) -> Schedule:
-    """One group, in which the first sandbox rank posts operations of these kinds; messages go from rank 4 to rank 7."""
+    """One group, in which the sandbox ranks post operations of these kinds; messages go from rank 4 to rank 7."""
     count = len(kinds)
-    ends = {"sender": np.full(count, 4), "receiver": np.full(count, 7), "tag": np.zeros(count, int)}
+    message = np.array([kind is OpKind.SEND_RECV for kind in kinds])
+    ends = {"sender": np.where(message, 4, -1), "receiver": np.where(message, 7, -1), "tag": np.zeros(count, int)}
     ops = SimpleNamespace(group=np.zeros(count, int), **ends)
     steps = [PostStep("g", number, Call(kind), "") for number, kind in enumerate(kinds)]
-    posts = SandboxPart(sandbox[0], [*range(count), -1], [*steps, steps[0]])
-    touching, plain = SimpleNamespace(sandbox=sandbox), SimpleNamespace(groups={0: part}, parts=[posts])
+    posts = [SandboxPart(rank, [*range(count), -1], [*steps, steps[0]]) for rank in sandbox]
+    touching, plain = SimpleNamespace(sandbox=sandbox), SimpleNamespace(groups={0: part}, parts=posts)
     return cast(Schedule, SimpleNamespace(touching=touching, plain=plain, ops=ops))
 
 
@@ -47,6 +53,7 @@ def short(party: Party) -> str:
     return f"{party.role[0]}{party.rank}"
 
 
+KEY = bytes(range(32))
 ALONE = GroupPart(size=8, sandbox=[2], ranks=[4])
 
 
@@ -60,12 +67,12 @@ ALONE = GroupPart(size=8, sandbox=[2], ranks=[4])
 def test_one_sandbox_rank_meets_its_assistant_only(
     kind: OpKind, expected: dict[tuple[str, str], tuple[int, int]]
 ) -> None:
-    assert ends(links(schedule((4,), ALONE, kind))) == expected
+    assert ends(links(schedule((4,), ALONE, kind), 1)) == expected
 
 
 def test_neighbours_meet_each_other_and_an_arc_is_played_by_the_assistant_of_who_follows() -> None:
     part = GroupPart(size=4, sandbox=[0, 1], ranks=[4, 5])
-    found = links(schedule((4, 5), part, OpKind.ALL_REDUCE, OpKind.GATHER))
+    found = links(schedule((4, 5), part, OpKind.ALL_REDUCE, OpKind.GATHER), 1)
     told = ends(found)
     assert told["m0", "m1"] == (4, 5)
     assert (told["m1", "a1"], told["a1", "m0"]) == ((5, -1), (-1, 4))
@@ -75,8 +82,20 @@ def test_neighbours_meet_each_other_and_an_arc_is_played_by_the_assistant_of_who
 
 
 def test_messages_cross_between_a_sandbox_rank_and_its_own_assistant() -> None:
-    ((link, sender, receiver),) = links(schedule((4,), ALONE, OpKind.SEND_RECV))
+    ((link, sender, receiver),) = links(schedule((4,), ALONE, OpKind.SEND_RECV), 1)
     assert (link, sender, receiver) == (Link("group0-from4-to7-tag0"), 4, -1)
+
+
+def test_of_several_assistants_each_carries_its_own_lanes() -> None:
+    part = GroupPart(size=4, sandbox=[0, 2], ranks=[4, 6])
+    given = schedule((4, 6), part, OpKind.ALL_REDUCE, OpKind.SEND_RECV)
+    found = links(given, 2)
+    told = ends(found[:-1])
+    assert (told["m0", "a0"], told["a0", "m2"]) == ((4, -2), (-2, 6))  # the first assistants of both play the group
+    assert (told["m2", "a2"], told["a2", "m0"]) == ((6, -1), (-1, 4))
+    assert found[-1] == (Link("group0-from4-to7-tag0"), 4, -3)  # the second of the first, what that rank sends
+    assert most_lanes(given) == 2
+    assert links(given, 5) == found, "there are no more lanes"
 
 
 def test_sandbox_ranks_and_assistants_are_on_different_hosts_where_there_are_some() -> None:
@@ -84,6 +103,10 @@ def test_sandbox_ranks_and_assistants_are_on_different_hosts_where_there_are_som
     emulation = Emulating(directory="", sandbox=(1, 3, 5), pool=0)
     one = spread(emulation, cast(Any, members), dict.fromkeys((1, 3, 5), 0))
     assert (one.sandbox, one.assistants) == ({1: "a", 3: "a", 5: "a"}, ("b", "c", "b"))
+    two = Emulating(directory="", sandbox=(1, 3), pool=0)
+    five = {name: SimpleNamespace(gateway=name, host=name) for name in "abcde"}
+    assert spread(two, cast(Any, five), dict.fromkeys((1, 3), 0), 3).assistants == ("b", "c", "d", "e")
+    assert spread(two, cast(Any, five), dict.fromkeys((1, 3), 0), 1).assistants == ("b", "c")
     alone = spread(emulation, cast(Any, {"a": members["a"]}), dict.fromkeys((1, 3, 5), 0))
     assert alone.assistants == ("a", "a", "a")
 
@@ -92,11 +115,11 @@ def test_the_board_tells_what_its_host_writes_and_nothing_else(tmp_path: Path) -
     here, there = (Board(tmp_path / name, 2, 3, create=True) for name in ("here", "there"))
     ours, theirs = socket.socketpair()
     stop = threading.Event()
-    hearing = threading.Thread(target=relay.hear, args=(there.cells, theirs))
+    hearing = threading.Thread(target=relay.hear, args=(there.cells, Line(theirs, KEY)))
     hearing.start()
     here.posted[1, 2], here.posted[0, 0], here.pool[0, 1], here.started[1] = 7, 99, 5, 3
     stop.set()
-    relay.tell(here.cells, here.written_by([1], [0]), [ours], stop, relay.LOOK_S)
+    relay.tell(here.cells, here.written_by([1], [0]), [Line(ours, KEY)], stop, relay.LOOK_S)
     hearing.join()
     assert (there.posted[1, 2], there.pool[0, 1], there.started[1]) == (7, 5, 3)
     assert there.posted[0, 0] == 0
@@ -115,25 +138,77 @@ def test_what_is_shared_is_laid_out_but_the_board_which_is_put_together(tmp_path
 
 
 @pytest.fixture
-def gateway(tmp_path: Path) -> Iterator[Gateway]:
+def board(tmp_path: Path) -> Board:
+    return Board(tmp_path / "board", 1, 1, create=True)
+
+
+def traffic(board: Board) -> Traffic:
+    """Of a host that nobody waits for."""
+    return Traffic(b"token", Path(), [], [], board.cells, np.zeros(0, np.int64), awaited=False)
+
+
+@pytest.fixture
+def gateway(board: Board) -> Iterator[Gateway]:
     opened = Gateway("127.0.0.1", lambda reason: None)
-    cells = Board(tmp_path / "board", 1, 1, create=True).cells
-    opened.begin(Traffic(b"token", tmp_path, [], [], [], cells, np.zeros(0, np.int64), awaited=False))
+    opened.begin(traffic(board))
     yield opened
     opened.close()
 
 
-def test_who_knows_the_token_is_answered_and_a_stranger_is_not(gateway: Gateway) -> None:
+def place(gateway: Gateway) -> tuple[str, int]:
     host, _, port = gateway.address.rpartition(":")
-    with dial((host, int(port)), b"token", ECHO) as known, dial((host, int(port)), b"other", ECHO) as stranger:
-        known.sendall(b"?")
-        assert known.recv(1) == b"?"
-        stranger.sendall(b"?")
-        with pytest.raises((ConnectionResetError, AssertionError)):
-            assert stranger.recv(1)
+    return host, int(port)
 
 
-def test_a_door_that_could_not_be_opened_once_is_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_knows_the_token_is_let_in_and_strangers_are_told_of_once(
+    gateway: Gateway, board: Board, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(2):
+        with pytest.raises(OSError, match=r".*"):
+            dial(place(gateway), b"other", BOARD)
+    with socket.create_connection(place(gateway)) as silent:
+        known = dial(place(gateway), b"token", BOARD)
+        with known.connection:
+            known.connection.sendall(Seal(known.key).close(np.array([0, 7], "<i8").tobytes()))
+            known.connection.shutdown(socket.SHUT_WR)
+            assert known.connection.recv(1) == b""  # heard to the end
+        assert board.cells[0] == 7
+        silent.close()
+    (told,) = caplog.messages
+    assert told.startswith("127.0.0.1: refused a connection between hosts of an emulation: who dialled does not know")
+
+
+def test_of_too_many_strangers_the_oldest_are_turned_away(
+    gateway: Gateway, board: Board, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(door, "MAX_UNNAMED", 2)
+    with contextlib.ExitStack() as strangers:
+        first, *_ = [strangers.enter_context(socket.create_connection(place(gateway))) for _ in range(3)]
+        while first.recv(64):  # its challenge, and then the end
+            pass
+        strangers.enter_context(dial(place(gateway), b"token", BOARD).connection)
+
+
+def test_a_host_that_hangs_up_before_the_end_is_told_of(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("prism.gpu.emulation.gateway.GRACE_S", 0.01)
+    told: queue.SimpleQueue[str] = queue.SimpleQueue()
+    opened = Gateway("127.0.0.1", told.put)
+    opened.begin(traffic(board))
+    dial(place(opened), b"token", BOARD).connection.close()
+    assert "another host has hung up" in told.get(timeout=60)
+    opened.close()
+
+
+def test_who_is_early_waits_for_the_emulation(board: Board) -> None:
+    opened = Gateway("127.0.0.1", lambda reason: None)
+    with ThreadPoolExecutor(1) as pool:
+        early = pool.submit(dial, place(opened), b"token", BOARD)
+        opened.begin(traffic(board))
+        early.result().connection.close()
+    opened.close()
+
+
+def test_a_door_that_could_not_be_opened_once_is_opened_again(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
     server = socket.create_server(("127.0.0.1", 0))
     answers: list[Any] = [OSError(errno.EMFILE, "too many open files"), server.accept]
 
@@ -146,10 +221,6 @@ def test_a_door_that_could_not_be_opened_once_is_opened_again(tmp_path: Path, mo
     hesitant = SimpleNamespace(accept=accept, fileno=server.fileno, getsockname=server.getsockname, close=server.close)
     monkeypatch.setattr(socket, "create_server", lambda *_, **__: hesitant)
     opened = Gateway("127.0.0.1", lambda reason: None)
-    cells = Board(tmp_path / "board", 1, 1, create=True).cells
-    opened.begin(Traffic(b"token", tmp_path, [], [], [], cells, np.zeros(0, np.int64), awaited=False))
-    host, _, port = opened.address.rpartition(":")
-    with dial((host, int(port)), b"token", ECHO) as known:
-        known.sendall(b"?")
-        assert known.recv(1) == b"?"
+    opened.begin(traffic(board))
+    dial(place(opened), b"token", BOARD).connection.close()
     opened.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -15,11 +16,30 @@ import torch
 from prism.core.graph import OpKind
 
 pytest.importorskip("prism.gpu.pruned", exc_type=ImportError)
-from prism.gpu.pruned import Aborted, Arc, Branches, Contribution, Member, Op, PeerLost, Pipe, abort
-from prism.gpu.pruned.bridge import Edge, Link, Party, answer, carry, dial
+from prism.gpu.pruned import Aborted, Arc, Branches, Contribution, Member, Mismatch, Op, PeerLost, Pipe, abort
+from prism.gpu.pruned.bridge import Edge, Line, Link, Party, answer, carry, dial
+from prism.gpu.pruned.seal import Seal, receive
 from tests.nccl.cast import address, together
 
 TOKEN = b"a secret of this run"
+KEY = bytes(range(32))
+
+
+def meeting(
+    server: socket.socket, link: Link, dialled: bytes = TOKEN, answered: bytes = TOKEN
+) -> tuple[Line, tuple[Link, Line]]:
+    """What dial() and answer() give where they meet; raises what answer() raises, else what dial() does."""
+    with ThreadPoolExecutor(1) as pool:
+        dialling = pool.submit(dial, server.getsockname()[:2], dialled, link)
+        accepted, _ = server.accept()
+        try:
+            met = answer(accepted, answered)
+        except PermissionError:
+            accepted.close()
+            with pytest.raises(OSError, match=r".*"):
+                dialling.result()
+            raise
+        return dialling.result(), met
 
 
 @contextmanager
@@ -29,12 +49,11 @@ def bridged(source: Path, target: Path, *links: Link) -> Iterator[None]:
     threads = []
     with socket.create_server(("127.0.0.1", 0)) as server:
         for link in links:
-            out = dial(server.getsockname()[:2], TOKEN, link)
-            accepted, _ = server.accept()
-            arrived = answer(accepted, TOKEN)
+            out, (arrived, come) = meeting(server, link)
             assert arrived == link
+            assert out.key == come.key
             threads.append(threading.Thread(target=carry, args=(source, link, out, True, stop)))
-            threads.append(threading.Thread(target=carry, args=(target, arrived, accepted, False)))
+            threads.append(threading.Thread(target=carry, args=(target, arrived, come, False)))
     for thread in threads:
         thread.start()
     try:
@@ -121,17 +140,47 @@ def test_messages_across_hosts(hosts: tuple[Path, Path]) -> None:
 
 
 def test_who_does_not_know_the_token_is_refused() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        dialled = dial(server.getsockname()[:2], b"another", Link("p"))
+    with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(PermissionError, match="token"):
+        meeting(server, Link("p"), dialled=b"another")
+
+
+def test_the_token_is_not_said_and_whoever_answers_proves_that_he_knows_it() -> None:
+    """Who only listens learns nothing that lets him in, and who stands in for a host is found out."""
+    heard = bytearray()
+
+    def pretend() -> None:
         accepted, _ = server.accept()
-        with dialled, accepted, pytest.raises(PermissionError, match="token"):
-            answer(accepted, TOKEN)
+        with accepted:
+            accepted.sendall(bytes(32))
+            heard.extend(accepted.recv(1 << 16))
+            accepted.sendall(bytes(32))
+            heard.extend(accepted.recv(1 << 16))
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=pretend)
+        thread.start()
+        with pytest.raises(PermissionError, match="who answered does not know the token"):
+            dial(server.getsockname()[:2], TOKEN, Link("p"))
+        thread.join()
+    assert TOKEN not in bytes(heard)
+
+
+def test_what_was_said_at_one_meeting_opens_no_other() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        meetings = [meeting(server, Link("p")) for _ in range(2)]
+    for dialled, (_, answered) in meetings:
+        dialled.connection.close()
+        answered.connection.close()
+    assert len({dialled.key for dialled, _ in meetings}) == 2
 
 
 @pytest.mark.parametrize(
     ("said", "why"),
-    [(b"", "hung up"), (b"GET / HTTP/1.1", "does not speak"), ((3).to_bytes(4) + b"abc", "does not speak")],
-)
+    [
+        (b"", "hung up"), (b"GET / HTTP/1.1", "does not speak"), ((3).to_bytes(4) + b"abc", "does not speak"),
+        ((1 << 30).to_bytes(4), "does not speak"), ((40).to_bytes(4) + bytes(72), "token"),
+    ],
+)  # fmt: skip
 def test_who_does_not_speak_as_a_bridge_is_refused(said: bytes, why: str) -> None:
     stranger, accepted = socket.socketpair()
     with accepted, stranger:
@@ -141,12 +190,66 @@ def test_who_does_not_speak_as_a_bridge_is_refused(said: bytes, why: str) -> Non
             answer(accepted, TOKEN)
 
 
-def test_a_connection_that_breaks_within_a_slice(hosts: tuple[Path, Path]) -> None:
+def slice_of(data: bytes) -> bytes:
+    """A slice as a bridge tells it: size, tag and stamp, and the data."""
+    return len(data).to_bytes(4, "little") + bytes(12) + data
+
+
+@pytest.mark.parametrize(
+    ("records", "why"),
+    [
+        ([Seal(KEY).close(slice_of(b"abc"))[:-1]], "within a record"),
+        ([Seal(bytes(32)).close(slice_of(b"abc"))], "not sealed by it"),  # another's key
+        ([Seal(KEY).close(slice_of(b"abc"))] * 2, "not sealed by it"),  # said twice
+        ([Seal(KEY).close(slice_of(b"abc"))[:-1] + b"?"], "not sealed by it"),
+        ([Seal(KEY).close(slice_of(b"abc")[:-1])], "no slices"),
+        ([Seal(KEY).close(bytes(7))], "no slices"),
+        ([(1 << 30).to_bytes(4, "little")], "no records"),
+    ],
+)
+def test_a_stream_that_is_not_the_other_hosts_ends_the_bridge(
+    hosts: tuple[Path, Path], records: list[bytes], why: str
+) -> None:
     out, accepted = socket.socketpair()
-    out.sendall((100).to_bytes(4, "little") + (0).to_bytes(12) + b"half")
+    with out:
+        out.sendall(b"".join(records))
+        out.shutdown(socket.SHUT_WR)
+        with pytest.raises((PeerLost, Mismatch), match=why):
+            carry(hosts[1], Link("p"), Line(accepted, KEY), outwards=False)
+
+
+def test_what_python_seals_the_engine_opens(hosts: tuple[Path, Path]) -> None:
+    out, accepted = socket.socketpair()
+    got = bytearray(6)
+    seal = Seal(KEY)
+    tagged = (6).to_bytes(4, "little") * 2 + bytes(8) + b"sealed"  # a message's tag is its size
+    out.sendall(seal.close(tagged))
     out.close()
-    with pytest.raises(PeerLost, match="within a slice"):
-        carry_pair(hosts[1], accepted)
+    carry(hosts[1], Link("p"), Line(accepted, KEY), outwards=False)
+    with Pipe(hosts[1], "p") as pipe:
+        pipe.recv(address(torch.frombuffer(got, dtype=torch.uint8)), 6)
+    assert bytes(got) == b"sealed"
+
+
+def test_a_record_for_python_is_the_next_one_of_who_has_the_key() -> None:
+    ours, theirs = socket.socketpair()
+    seal, opening = Seal(KEY), Seal(KEY)
+    with theirs, ours:
+        ours.sendall(seal.close(b"one") + seal.close(b"two") + seal.close(b"four")[:-1])
+        ours.shutdown(socket.SHUT_WR)
+        assert receive(theirs, opening, 4) == b"one"
+        assert receive(theirs, opening, 4) == b"two"
+        with pytest.raises(PermissionError, match="within a record"):
+            receive(theirs, opening, 4)
+        assert receive(theirs, opening, 4) is None
+
+
+def test_a_record_that_is_too_large_is_not_read() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs, ours:
+        ours.sendall(Seal(KEY).close(b"four"))
+        with pytest.raises(PermissionError, match="36 bytes came from the other host, of 35 at most"):
+            receive(theirs, Seal(KEY), 3)
 
 
 def test_an_abort_ends_a_bridge(hosts: tuple[Path, Path]) -> None:
@@ -154,12 +257,7 @@ def test_an_abort_ends_a_bridge(hosts: tuple[Path, Path]) -> None:
 
     def carried() -> None:
         with pytest.raises(Aborted):
-            carry_pair(hosts[1], accepted)
+            carry(hosts[1], Link("p"), Line(accepted, KEY), outwards=False)
 
     together(hosts[1], carried, partial(abort, hosts[1]))
     out.close()
-
-
-def carry_pair(directory: Path, accepted: socket.socket) -> None:
-    """Carry what comes on one end of a pair of sockets."""
-    carry(directory, Link("p"), accepted, outwards=False)

@@ -17,6 +17,7 @@ from prism.net.transport import (
     Connection,
     ConnectionClosed,
     ConnectionRefused,
+    IdentityTaken,
     Listener,
     UnknownPeer,
 )
@@ -124,7 +125,7 @@ async def test_an_unknown_peer_is_named_with_the_known_ones(net: Net) -> None:
 
 async def test_a_taken_identity_is_refused_and_its_owner_left_alone(net: Net) -> None:
     worker = await net.connect("worker-0")
-    with pytest.raises(ConnectionRefused, match="the identity 'worker-0' is taken"):
+    with pytest.raises(IdentityTaken, match="the identity 'worker-0' is taken"):
         await net.connect("worker-0")
     worker.send(b"mine")
     assert await net.listener.recv() == ("worker-0", b"mine")

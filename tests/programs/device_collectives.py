@@ -39,6 +39,20 @@ for _ in range(2):
     part = torch.empty(4)
     dist.reduce_scatter_tensor(part, own(4 * world))
     told("reduce_scatter", part)
+    sums = [own(5), own(17)]
+    with dist._coalescing_manager():
+        for tensor in sums:
+            dist.all_reduce(tensor)
+    told("all_reduce of two at once", *sums)
+    wholes, parts = ([torch.empty(count) for count in counts] for counts in ((3 * world, world), (2, 5)))
+    with dist._coalescing_manager():
+        for whole in wholes:
+            dist.all_gather_into_tensor(whole, own(len(whole) // world))
+    told("all_gather of two at once", *wholes)
+    with dist._coalescing_manager():
+        for part in parts:
+            dist.reduce_scatter_tensor(part, own(len(part) * world))
+    told("reduce_scatter of two at once", *parts)
     into = [torch.empty(2) for _ in range(world)] if rank == 0 else None
     dist.gather(own(2), into, 0)
     told("gather", *(into or []))

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from prism.core.calls import Call, Ref, Reply, StoreCall
-from prism.core.events import Asked, Finished, Joined, Marked, Posted, Waited
+from prism.core.events import Asked, Finished, Joined, Marked, Posted, Staged, Waited
 from prism.core.folding.roles import FoldedCapture
 from prism.core.folding.shape import Folding
 from prism.core.graph import ITEMSIZE, OpKind
@@ -47,6 +48,17 @@ class Unlike(Diverged):
         self.rank = rank
 
 
+@dataclass(frozen=True)
+class _Brings:
+    """A post of a rank, its step and the recorded one, at that place in the record; `op`: None, where none was done."""
+
+    event: Posted
+    recorded: PostStep
+    now: PostStep
+    op: Op | None
+    at: int
+
+
 class Verification(Answers):
     """Answers the chosen ranks with the results of their representatives, and compares what they do.
 
@@ -59,6 +71,7 @@ class Verification(Answers):
         self._of = {rank: own[capture.folding.representative(rank)] for rank in ranks}
         super().__init__(RankRecord(rank, of.steps) for rank, of in self._of.items())
         self._groups: dict[tuple[int, str], tuple[int, ...]] = {}
+        self._on_their_way: dict[tuple[int, int], _Brings] = {}  # by rank and handle
         needed = {of.rank for of in self._of.values()}
         posts = ((post, op) for op in capture.matcher.ops for post in op.posts.values())
         self._ops = {(post.rank, post.handle): op for post, op in posts if post.rank in needed}
@@ -84,9 +97,26 @@ class Verification(Answers):
         op = self._ops.get((self._of[event.rank].rank, recorded.handle))
         for what, was, now in self._differences(event.rank, recorded, step, op):
             raise self._unlike(event.rank, what, was, now)
+        brings = _Brings(event, recorded, step, op, self._walks[event.rank].step)
+        if event.staged:
+            return self._answer(brings)
+        self._on_their_way[event.rank, event.handle] = brings
+        return []
+
+    def staged(self, event: Staged) -> list[Outcome]:
+        brings = self._on_their_way.pop((event.rank, event.handle))
+        brings.now.checksum = event.checksum
+        return self._answer(brings)
+
+    def _answer(self, brings: _Brings) -> list[Outcome]:
+        """What follows now that the bytes are there; before, a result might lie where they are still read."""
+        event, recorded, step, op = brings.event, brings.recorded, brings.now, brings.op
         if op is None:
             done = Done(event.rank, event.handle, recorded.result, recorded.blocks, recorded.source)
             return [done, *self._spent(event)]
+        if self._payloads and recorded.checksum != step.checksum and self._alike(event.rank, recorded, step, op):
+            what = f"checksum of the bytes, which fold.compare: steps leaves out, of {_place(step)}"
+            raise self._unlike(event.rank, what, f"{recorded.checksum:08x}", f"{step.checksum:08x}", brings.at)
         result, source = self._result(event.rank, recorded, op), self._source(event.rank, recorded, step, op)
         return [Done(event.rank, event.handle, result, recorded.blocks, source), *self._spent(event)]
 
@@ -119,9 +149,10 @@ class Verification(Answers):
             raise self._unlike(rank, "what is done", "ended", now.told())
         return super()._next(rank, now, compute)
 
-    def _unlike(self, rank: int, what: str, was: object, now: object) -> Unlike:
+    def _unlike(self, rank: int, what: str, was: object, now: object, step: int = 0) -> Unlike:
+        """The difference at a step; 0: the one that the rank has come to."""
         told = (textwrap.shorten(str(one), LONGEST, placeholder=" ...") for one in (was, now))
-        return Unlike(rank, self._of[rank].rank, self._walks[rank].step, what, *told)
+        return Unlike(rank, self._of[rank].rank, step or self._walks[rank].step, what, *told)
 
     def _result(self, rank: int, recorded: PostStep, op: Op) -> Ref | None:
         """What the rank gets: its own share where it is in one group with its representative."""
@@ -139,22 +170,21 @@ class Verification(Answers):
     def _differences(self, rank: int, recorded: PostStep, now: PostStep, op: Op | None) -> Iterator[Difference]:
         """In what two posts differ, but for where the ranks lie."""
         was, call = recorded.call, now.call
-        place = f"{call.name} at {now.site or '?'}"
         pairs: list[Difference] = [(name, getattr(was, name), getattr(call, name)) for name in ALWAYS]
         if (was.name, recorded.site) != (call.name, now.site):
             yield "what is done", recorded.told(), now.told()
         if op is None:
             yield from (pair for pair in pairs if pair[1] != pair[2])
             return
-        mine = self._groups[rank, now.group]
-        alike = not _is_root(self._of[rank].rank, was, op.members) and not _is_root(rank, call, mine)
-        if alike or rank not in op.members:
+        if self._alike(rank, recorded, now, op):
             pairs += [(name, getattr(was, name), getattr(call, name)) for name in ("count", "shape")]
-            pairs += self._moved(rank, op.group.ranks, was, mine, call)
-            what = "checksum of the bytes, which fold.compare: steps leaves out,"
-            if self._payloads:
-                pairs.append((what, f"{recorded.checksum:08x}", f"{now.checksum:08x}"))
-        yield from ((f"{what} of {place}", was, now) for what, was, now in pairs if was != now)
+            pairs += self._moved(rank, op.group.ranks, was, self._groups[rank, now.group], call)
+        yield from ((f"{what} of {_place(now)}", one, other) for what, one, other in pairs if one != other)
+
+    def _alike(self, rank: int, recorded: PostStep, now: PostStep, op: Op) -> bool:
+        """Whether two posts bring as much: the root of an operation does not, if both are in it."""
+        roots = _is_root(self._of[rank].rank, recorded.call, op.members)
+        return rank not in op.members or not (roots or _is_root(rank, now.call, self._groups[rank, now.group]))
 
     def _moved(
         self, rank: int, theirs: Sequence[int], recorded: Call, mine: Sequence[int], now: Call
@@ -168,6 +198,10 @@ class Verification(Answers):
         for name in ("send", "recv"):
             was = getattr(recorded, name)
             yield name, tuple(was[moved.index(member)] for member in mine) if exchange else was, getattr(now, name)
+
+
+def _place(step: PostStep) -> str:
+    return f"{step.call.name} at {step.site or '?'}"
 
 
 def _is_root(rank: int, call: Call, members: Sequence[int]) -> bool:

@@ -2,10 +2,13 @@
 
 What a process has for itself counts, and once what all share with the fork server. A rank tells what it holds where it
 waits. From the first of them follows what all will take, and what remains of one that has
-spilled what it can.
+spilled what it can. Each host has memory of its own.
 """
 
 from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -29,12 +32,16 @@ UNBOUNDED = HostMemory()
 
 
 class Admission:
-    """The memory of `size` ranks, of which so many compute at one time; all amounts are in bytes."""
+    """The memory of one host's `size` ranks, of which so many compute at one time; all amounts are in bytes.
 
-    def __init__(self, size: int, slots: int, memory: HostMemory = UNBOUNDED) -> None:
+    `one_of`: how many hosts there are.
+    """
+
+    def __init__(self, size: int, slots: int, memory: HostMemory = UNBOUNDED, one_of: int = 1) -> None:
         self.memory = memory
         self.size = size
         self._slots = slots
+        self.ranks = f"{size:,} ranks" + (" of one worker" if one_of > 1 else "")
         self._held: dict[int, int] = {}  # by the ranks that have a process, now
         self._total = 0
         self._untold: set[int] = set()  # ranks that have a process and have not told what they hold
@@ -97,7 +104,7 @@ class Admission:
         if not self.memory.bound or len(self._rest.known) < min(SAMPLES, self.size) or least <= self.memory.bound:
             return ""
         return (
-            f"devices.host_memory: {amount(self.memory.bound)} cannot hold {self.size:,} ranks: of each, "
+            f"devices.host_memory: {amount(self.memory.bound)} cannot hold {self.ranks}: of each, "
             f"{amount(self._rest.mean)} stay in memory with the rest in devices.spill; {amount(least)} are the least"
         )
 
@@ -107,7 +114,7 @@ class Admission:
         begun = len(self._held) + len(self._untold)
         fix = "raise it" if self.memory.spills else "set devices.spill to a folder on a disk, raise it"
         return (
-            f"devices.host_memory: {amount(self.memory.bound)} are taken by {begun:,} of {self.size:,} ranks, "
+            f"devices.host_memory: {amount(self.memory.bound)} are taken by {begun:,} of {self.ranks}, "
             f"and none can go on before the others have begun; all will take about {amount(whole)}: {fix}, or run fewer"
         )
 
@@ -126,6 +133,34 @@ class Admission:
         self._total += nbytes - self._held.pop(rank, 0)
         if nbytes:
             self._held[rank] = nbytes
+
+
+class Admissions:
+    """The memory of all hosts, by their numbers; `hosts`: the host of each rank, left out: one has them all."""
+
+    def __init__(self, ranks: Sequence[int], slots: int, memory: HostMemory, hosts: Mapping[int, int] | None) -> None:
+        sizes = Counter({0: len(ranks)}) if hosts is None else Counter(hosts[rank] for rank in ranks)
+        self.memory = memory
+        self.hosts = {host: Admission(size, slots, memory, len(sizes)) for host, size in sorted(sizes.items())}
+        self._host_of = hosts
+
+    def host(self, rank: int) -> int:
+        """The host of a rank."""
+        return self._host_of[rank] if self._host_of else 0
+
+    def of(self, rank: int) -> Admission:
+        """The memory that a rank takes from."""
+        return self.hosts[self.host(rank)]
+
+    @property
+    def held(self) -> int:
+        """What all ranks hold now, on all hosts, as far as is known."""
+        return sum(host.held for host in self.hosts.values())
+
+    @property
+    def fullest(self) -> Admission:
+        """The host whose ranks will take most, as far as is known."""
+        return max(self.hosts.values(), key=lambda host: host.forecast)
 
 
 class _Mean:

@@ -92,6 +92,7 @@ class Capture:
 
     def staged(self, event: Staged) -> list[Outcome]:
         self.matcher.staged(event.rank, event.handle)
+        self._steps[event.rank, event.handle].checksum = event.checksum
         op = self._ops.get((event.rank, event.handle))
         return [] if op is None else self._proceed(op, event.rank)
 

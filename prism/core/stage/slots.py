@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 
 class Slots:
@@ -32,9 +32,9 @@ class Slots:
         return next((host.line[0] for host in self._all if host.line), None)
 
     @property
-    def held_back(self) -> bool:
-        """Whether slots stay free because only new ranks could use them."""
-        return any(host.free and host.new for host in self._all) and not any(host.line for host in self._all)
+    def held_back(self) -> list[int]:
+        """The hosts whose slots stay free because only new ranks could use them."""
+        return [number for number, host in self._hosts.items() if host.free and host.new and not host.line]
 
     def waiting(self, rank: int) -> bool:
         """Whether others wait for a slot of the rank's host."""
@@ -61,10 +61,10 @@ class Slots:
             if rank in line:
                 line.remove(rank)
 
-    def grant(self, admits: bool = True) -> int | None:
-        """The next rank that may go on, or None; `admits`: it may be a new one."""
-        for host in self._all:
-            line = host.new if host.new and admits else host.line
+    def grant(self, admits: Callable[[int], bool] = lambda host: True) -> int | None:
+        """The next rank that may go on, or None; `admits`: whether it may be a new one, by the number of its host."""
+        for number, host in self._hosts.items():
+            line = host.new if host.new and admits(number) else host.line
             if host.free and line:
                 host.free -= 1
                 return line.popleft()

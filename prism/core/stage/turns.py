@@ -8,6 +8,7 @@ wait, so programs that poll make progress on one slot.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,7 +28,7 @@ from prism.core.instructions import (
     Spill,
     Suspend,
 )
-from prism.core.stage.admission import UNBOUNDED, Admission, HostMemory
+from prism.core.stage.admission import UNBOUNDED, Admissions, HostMemory
 from prism.core.stage.exchange import Exchange
 from prism.core.stage.paging import Pager
 from prism.core.stage.ranks import Rank
@@ -58,12 +59,12 @@ class Turns(Situation):
     ) -> None:
         super().__init__(ranks, exchange, hang_after)
         self.slots = Slots(slots, ranks, hosts)
-        self.admission = Admission(len(ranks), slots, memory)
+        self.admission = Admissions(ranks, slots, memory, hosts)
         self.pager = Pager(self, self.slots, memory.pages_spill)
         self._blocked: dict[int, None] = {}  # ranks that wait, the latest last
         self._deferred: dict[int, list[dict[str, Any]]] = {}  # results that ranks get with their next slot
         self._spent: dict[int, list[Ref]] = {}  # bytes that nobody needs, by the rank that is to hear so
-        self._spilling = 0  # ranks that were told to and have not said that they have
+        self._spilling = Counter[int]()  # ranks of each host that were told to and have not said that they have
         self._still: int | None = None  # ns: since when nobody can go on but ranks that are not admitted
         self.seq = 0  # the number of the event that is being handled
         self._preempt = preempt
@@ -82,16 +83,16 @@ class Turns(Situation):
             self.slots.drop(rank.rank)
         if after is State.BLOCKED and before is not State.BLOCKED:
             self._blocked[rank.rank] = None
-            if self.admission.presses():
+            if self.admission.of(rank.rank).presses():
                 self._spill(rank)
         elif after is not State.BLOCKED:
             self._blocked.pop(rank.rank, None)
         if after is State.ENDED and before is not State.ENDED:
-            self.admission.gone(rank.rank)
+            self.admission.of(rank.rank).gone(rank.rank)
             self.pager.gone(rank.rank)
             self._deferred.pop(rank.rank, None)
             self._spent.pop(rank.rank, None)
-            self._spilling -= self.ledger.close("spill", rank.rank)
+            self._spilling[self.admission.host(rank.rank)] -= self.ledger.close("spill", rank.rank)
         self.acting += (after in ACTS) - (before in ACTS)
         self.ended += (after is State.ENDED) - (before is State.ENDED)
         return before
@@ -125,9 +126,9 @@ class Turns(Situation):
 
     def fill_slots(self) -> None:
         """Let as many go on as there are slots."""
-        while (number := self.slots.grant(self.admission.admits())) is not None:
+        while (number := self.slots.grant(lambda host: self.admission.hosts[host].admits())) is not None:
             rank = self.ranks[number]
-            self.admission.enter(number)
+            self.admission.of(number).enter(number)
             for result in self._deferred.pop(number, ()):
                 self.ledger.close("defer", number, result["handle"])
                 self._deliver(number, **result)
@@ -168,15 +169,16 @@ class Turns(Situation):
     def on_weighed(self, rank: Rank, event: Weighed) -> None:
         """What a rank holds of the host's memory."""
         self.move(rank, Trigger.SPEAK)
-        self.admission.weighed(rank.rank, event.nbytes, event.shared)
+        self.admission.of(rank.rank).weighed(rank.rank, event.nbytes, event.shared)
 
     def on_spilled(self, rank: Rank, event: Spilled) -> None:
         """A rank has spilled; one that got a slot meanwhile takes its memory back."""
         self.move(rank, Trigger.WORK)
-        self._spilling -= self.ledger.close("spill", rank.rank)
+        memory = self.admission.of(rank.rank)
+        self._spilling[self.admission.host(rank.rank)] -= self.ledger.close("spill", rank.rank)
         if rank.rank in self._blocked:
-            self.admission.spilled(rank.rank, event.nbytes)
-        self.refused = self.refused or event.error or self.admission.impossible()
+            memory.spilled(rank.rank, event.nbytes)
+        self.refused = self.refused or event.error or memory.impossible()
 
     def on_paged(self, rank: Rank, event: Pressed | PagedOut | PagedIn) -> None:
         """The device has no memory left for a rank, or the memory of a rank has moved."""
@@ -194,35 +196,41 @@ class Turns(Situation):
     def _spill(self, rank: Rank) -> None:
         if not self.ledger.of("spill", rank.rank):
             self.ledger.open("spill", rank.rank)
-            self._spilling += 1
+            self._spilling[self.admission.host(rank.rank)] += 1
             self.say(Spill, rank.rank)
 
     def _make_room(self) -> None:
-        """Where only ranks without a process could use a slot, let one that waits spill, the latest first.
+        """On hosts where only ranks without a process could use a slot, let one that waits spill, the latest first.
 
         It will not be needed for longer than the others: ranks go on in the order in which they came.
         """
-        if not self.slots.held_back or self._spilling:
-            self._still = None
-            return
-        could = reversed(self._blocked) if self.admission.memory.spills else ()
-        latest = next((rank for rank in could if not self.admission.has_spilled(rank)), None)
-        if latest is not None:
-            self._spill(self.ranks[latest])
-        elif self.slots.free < self.slots.count or any(self.ledger.busy(rank) for rank in self.ranks):
+        held_back = self.slots.held_back
+        for host in held_back:
+            if not self._spilling[host] and (latest := self._latest_to_spill(host)) is not None:
+                self._spill(self.ranks[latest])
+        if not held_back or self._spilling.total() or self.slots.free < self.slots.count or self._any_busy():
             self._still = None
         elif self._still is None:
             self._still = self.now
         elif self.now - self._still >= SURE:
-            self.refused = self.admission.refusal()
+            self.refused = self.admission.hosts[held_back[0]].refusal()
+
+    def _latest_to_spill(self, host: int) -> int | None:
+        could = reversed(self._blocked) if self.admission.memory.spills else ()
+        here = (rank for rank in could if self.admission.host(rank) == host)
+        return next((rank for rank in here if not self.admission.of(rank).has_spilled(rank)), None)
+
+    def _any_busy(self) -> bool:
+        return any(self.ledger.busy(rank) for rank in self.ranks)
 
     # -- silence -----------------------------------------------------------------------------------------------------
 
     def look_at_the_silent(self) -> None:
         """Have every rank looked at that has been silent in its slot for a quantum."""
-        patience = QUANTUM * (SCARCE if self.admission.presses() else 1)
+        patience = {host: QUANTUM * (SCARCE if of.presses() else 1) for host, of in self.admission.hosts.items()}
         for rank in self.ranks.values() if self._preempt else ():
-            silent = rank.state is State.RUNNING and self.now - rank.since >= patience
+            silent = rank.state is State.RUNNING
+            silent = silent and self.now - rank.since >= patience[self.admission.host(rank.rank)]
             silent = silent and self.pager.residency.here(rank.rank)
             looked_at = self.ledger.of("probe", rank.rank) or self.ledger.of("suspend", rank.rank)
             if silent and not looked_at:

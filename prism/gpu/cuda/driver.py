@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import time
 from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 
 from prism.gpu.cuda.gate import hold, zero
+from prism.gpu.cuda.posting_cost import PostingCost, of_nccl
+
+MEASURED_CYCLES = 4_000_000
+"""Some 2 ms: how long a cycle is, is measured by them."""
 
 
 class Driver:
@@ -58,6 +64,29 @@ class Driver:
     def ready(self) -> bool:
         """Whether the program has used CUDA by now."""
         return bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
+
+    def now(self) -> int:
+        """The host's clock, in ns."""
+        return time.monotonic_ns()
+
+    def sleep(self, ns: int) -> None:
+        """Let the current stream do nothing for so long, or not at all for less than nothing; the host goes on."""
+        if ns > 0:
+            torch.cuda._sleep(round(ns * self._cycles_per_ns))  # type: ignore[no-untyped-call]
+
+    @functools.cached_property
+    def _cycles_per_ns(self) -> float:
+        for _ in range(2):  # the first time a kernel is loaded, and the clock may be low
+            begin = self.mark(self.current(), timed=True)
+            torch.cuda._sleep(MEASURED_CYCLES)  # type: ignore[no-untyped-call]
+            end = self.mark(self.current(), timed=True)
+            end.synchronize()
+        ms: float = begin.elapsed_time(end)
+        return MEASURED_CYCLES / (ms * 1e6)
+
+    def posting_cost(self) -> PostingCost:
+        """What posting on NCCL holds the host for; raises RuntimeError where that cannot be measured."""
+        return of_nccl()
 
     def hold(self, stream: Any, number: torch.Tensor, least: int) -> None:
         """Let a stream wait until a number in pinned memory is at least so high."""

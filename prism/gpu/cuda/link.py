@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 import os
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import torch
 
 from prism.core.calls import Call, Ref
-from prism.core.events import Staged, Timed
+from prism.core.events import Noticed, Staged, Timed
+from prism.core.graph import OpKind
 from prism.core.instructions import PageIn, PageOut
 from prism.gpu.cuda import nvml
 from prism.gpu.cuda.copies import Copier
@@ -19,6 +22,7 @@ from prism.gpu.cuda.driver import Driver
 from prism.gpu.cuda.gate import Gate
 from prism.gpu.cuda.operation import CudaOperation
 from prism.gpu.cuda.parked import ParkedOperation
+from prism.gpu.cuda.posting_cost import NOTHING, PostingCost
 from prism.gpu.cuda.residency import Residency
 from prism.gpu.cuda.slots import Slots
 from prism.gpu.cuda.stager import Input, Stager
@@ -42,6 +46,8 @@ class CudaLink(TwoThreads, DeviceLink):
         self._slots = Slots(self.driver)
         self._timing = Timing(self.driver, self._told)
         self._watch: ClockWatch | None = None
+        self._cost: PostingCost | None = None  # of NCCL's calls, once the program has posted one
+        self._batch = 0  # the newest one whose cost has been counted
         self.residency: Residency | None = None
         super().__init__(*arguments)
 
@@ -84,7 +90,11 @@ class CudaLink(TwoThreads, DeviceLink):
 
     def bring(self, due: Input, handle: int) -> None:
         """Let the input of a posted operation be brought."""
-        self._stager.put(due, functools.partial(self.tell, Staged(rank=self.rank, handle=handle)))
+        self._stager.put(due, functools.partial(self._brought, due.ref, handle))
+
+    def _brought(self, ref: Ref, handle: int) -> None:
+        checksum = zlib.crc32(self._library.read(ref)) if self.compares else 0
+        self.tell(Staged(rank=self.rank, handle=handle, checksum=checksum))
 
     def fill(
         self, result: Ref, blocks: Sequence[int], into: Sequence[torch.Tensor], room: Sequence[int], stream: Any
@@ -135,13 +145,14 @@ class CudaLink(TwoThreads, DeviceLink):
     def post(self, group: str, call: Call, payload: Ref | None, pending: Pending, compute: int, batch: int = 0) -> int:
         """Post an operation; returns its handle at once."""
         if self._answered:
-            self._timing.step()
+            self._timing.call()
+            self._timing.step(self._charge(call.kind, batch) if isinstance(pending, CudaOperation) else 0)
         return super().post(group, call, payload, pending, compute, batch)
 
     def wait(self, handles: tuple[int, ...]) -> None:
         """Wait for operations; while all is answered, that holds streams and not the host."""
         if self._answered and self.thread() == self._main:
-            self._timing.step()
+            self._timing.step(self._cost.wait if self._cost is not None else 0)
         super().wait(handles)
 
     def passed(self) -> None:
@@ -162,11 +173,27 @@ class CudaLink(TwoThreads, DeviceLink):
             self._timing.conclude()
             seen = self._watch.conclude(self.rank) if self._watch is not None else None
             if seen is not None:
-                self.tell(seen)
+                cost, timing = self._cost or NOTHING, self._timing
+                self.tell(msgspec.structs.replace(seen, posting=cost.told(), idle=timing.idle, steps=timing.steps))
 
     def _asks_before(self, pending: Sequence[Pending]) -> bool:
         """Nobody gives up a slot while all is answered."""
         return not self._answered and super()._asks_before(pending)
+
+    def _charge(self, kind: OpKind, batch: int) -> int:
+        """The ns for which NCCL's post holds the host; a batch is one launch."""
+        if self._cost is None:
+            self._cost = self._measured()
+        again, self._batch = bool(batch) and batch == self._batch, batch or self._batch
+        return 0 if again else self._cost.of(kind)
+
+    def _measured(self) -> PostingCost:
+        try:
+            return self.driver.posting_cost()
+        except RuntimeError as error:
+            told = f"what NCCL's calls hold the host for could not be measured, and is left out: {error}"
+            self.tell(Noticed(rank=self.rank, kind="posting_cost", summary=told))
+            return NOTHING
 
     def _told(self, first: int, durations: tuple[int, ...]) -> None:
         self.tell(Timed(rank=self.rank, first=first, durations=durations))

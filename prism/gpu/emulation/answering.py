@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from pathlib import Path
 from typing import Protocol
 
 from prism.core.graph import Int64
@@ -11,7 +10,6 @@ from prism.gpu.emulation.executor import Executors
 from prism.gpu.emulation.prefetch import Pool
 from prism.gpu.emulation.virtual import Need, VirtualRanks
 from prism.net.payloads import Library
-from prism.net.schedule import Schedule
 
 
 class Answering(Protocol):
@@ -39,11 +37,10 @@ class OnHost:
 
     @classmethod
     def of(
-        cls, schedule: Schedule, rank: int, fifos: Path, library: Library, capacity: int, counts: Int64,
+        cls, virtual: VirtualRanks, library: Library, capacity: int, counts: Int64,
         failed: Callable[[BaseException], None],
     ) -> OnHost:  # fmt: skip
-        """Those that answer a sandbox rank; `counts` is what Pool counts."""
-        virtual = VirtualRanks(schedule, rank, fifos)
+        """With a pool for their payloads; `counts` is what it counts."""
         return cls(virtual, Pool(virtual.needs(), capacity, library, counts), failed)
 
     def begin(self, op: int, posts: Int64) -> None:

@@ -1,4 +1,4 @@
-"""An assistant: the process that plays the virtual ranks around one sandbox rank.
+"""An assistant: the process that plays virtual ranks around one sandbox rank.
 
 It walks the touching operations by the wall clock (prism.gpu.emulation.walk). When a virtual rank posts follows from
 the posts of the sandbox ranks, which are on the board, and from the summary of all that lies between (in
@@ -23,12 +23,14 @@ from prism.core.events import Broke
 from prism.gpu.emulation.answering import Answering, Both, OnHost
 from prism.gpu.emulation.clock import set_ahead
 from prism.gpu.emulation.device.releasing import OnDevice
+from prism.gpu.emulation.virtual import VirtualRanks
 from prism.gpu.emulation.walk import Walk
 from prism.gpu.processes.birth import Birth, Introduction
 from prism.gpu.processes.output import redirect
 from prism.gpu.pruned import GRACE_S, Aborted, Mismatch, PeerLost
 from prism.gpu.rank.line import connect
 from prism.net.board import Board
+from prism.net.dealing import dealt
 from prism.net.frames import pack
 from prism.net.messages import Setup
 from prism.net.passing import OVERFLOW
@@ -43,7 +45,7 @@ PR_SET_TIMERSLACK = 29
 
 
 def assist(birth: Birth) -> NoReturn:
-    """Play the virtual ranks around a sandbox rank until the worker ends this process."""
+    """Play virtual ranks around a sandbox rank until the worker ends this process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     setup = birth.setup
     assert setup.emulation is not None
@@ -84,15 +86,17 @@ def _engage(setup: Setup, rank: int, line: socket.socket) -> tuple[Schedule, Boa
     directory, number = Path(setup.emulation.directory), -1 - rank
     schedule = Schedule.load(directory / SCHEDULE)
     ranks = schedule.touching.sandbox
-    board = Board(directory / BOARD, len(ranks), len(schedule.touching.op))
+    board, answered = Board.of(directory / BOARD, schedule), ranks[number % len(ranks)]
+    assistants = len(ranks) if setup.spread is None else len(setup.spread.assistants)
+    played = {lane for (_, lane), by in dealt(schedule, assistants // len(ranks)).items() if by == rank}
     payloads = Path(setup.payloads)
     library = Library(payloads, payloads / OVERFLOW, Path(setup.scratch))  # of other hosts, too
     answering: Answering = OnHost.of(
-        schedule, ranks[number], directory / FIFOS, library, setup.emulation.pool // len(ranks),
+        VirtualRanks(schedule, answered, directory / FIFOS, played), library, setup.emulation.pool // assistants,
         board.pool[number], functools.partial(_give_up, board, line, rank),
     )  # fmt: skip
     if setup.device == "cuda":
-        answering = Both(answering, OnDevice.of(schedule, ranks[number], directory, Path(setup.payloads), board))
+        answering = Both(answering, OnDevice.of(schedule, answered, directory, Path(setup.payloads), board))
     return schedule, board, answering
 
 

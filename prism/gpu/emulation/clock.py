@@ -12,14 +12,14 @@ _ahead = 0  # ns
 def set_ahead(ahead: int, lead: int = 0) -> None:
     """The clock that all hosts agree on is so many ns ahead of this host's own; once, as a process starts.
 
-    `lead`: by how many ns the engine here is early on purpose, so that what it lets go is there in time.
+    `lead`: how many ns before its time the engine lets go of what goes to another host, which holds it until then.
     """
     global _ahead
     _ahead = ahead
     if ahead or lead:
         if not settable():
             raise RuntimeError("prism.gpu._pruned is of an older build, which knows one host; run `make ext`")
-        abi.library.pruned_set_clock(ahead + lead)
+        abi.library.pruned_set_clock(ahead, lead)
 
 
 def settable() -> bool:

@@ -21,6 +21,7 @@ from prism.errors import RunError
 from prism.gpu.emulation.gateway import Gateway, Traffic
 from prism.gpu.emulation.links import links
 from prism.net.board import Board
+from prism.net.dealing import dealt, lane_of
 from prism.net.ferry import Ferry
 from prism.net.messages import Emulating, Laid, Setup, Spread
 from prism.net.payloads import CHUNK
@@ -28,6 +29,9 @@ from prism.net.schedule import BOARD, FIFOS, SCHEDULE, Schedule
 
 SUMS = {"left": ("rest",), "exact": ("before", "after", "result"), "prefolded": ("before", "after", "result")}
 """What assistants read of a reduction, by contribution."""
+LEAD_NS = 20_000_000
+"""How much before its time what virtual ranks send leaves for another host, which holds it until then: longer than ways
+within a cluster take, and than a process on a busy host waits for its turn."""
 
 
 class Elsewhere:
@@ -63,11 +67,11 @@ class Elsewhere:
         schedule = Schedule.load(self._room / SCHEDULE)
         await self._bring(schedule, emulation, spread)
         (self._room / FIFOS).mkdir(mode=0o700)
-        sandbox, ops = len(schedule.touching.sandbox), len(schedule.touching.op)
-        board = Board(self._room / BOARD, sandbox, ops, create=True)
+        board = Board.of(self._room / BOARD, schedule, create=True)
         self._cells = board.cells
         traffic = self._traffic(schedule, spread, board)
-        lead = await asyncio.get_running_loop().run_in_executor(None, self._gateway.begin, traffic)
+        await asyncio.get_running_loop().run_in_executor(None, self._gateway.begin, traffic)
+        lead = 0 if self._name in self._answered(schedule, spread) else LEAD_NS
         mine = msgspec.structs.replace(emulation, directory=str(self._room), clock=spread.ahead, lead=lead)
         return msgspec.structs.replace(setup, emulation=mine)
 
@@ -88,12 +92,13 @@ class Elsewhere:
 
     async def _bring(self, schedule: Schedule, emulation: Emulating, spread: Spread) -> None:
         """Bring payloads that processes of this host will read, and name the copies in this host's schedule."""
-        assists = self._name in spread.assistants
+        by = {key: spread.assistants[-1 - number] for key, number in dealt(schedule, _each(spread)).items()}
         contribution = schedule.plain.contribution
         uses: dict[Ref, list[tuple[PostStep, str]]] = {}
         for part in schedule.plain.parts:
             recorded = emulation.recorded and spread.sandbox[part.rank] == self._name
-            for step in part.steps:
+            for op, step in zip(part.ops, part.steps, strict=True):
+                assists = op >= 0 and by[part.rank, lane_of(schedule, op)] == self._name
                 sums = SUMS.get(contribution, ()) if step.call.kind in REDUCTIONS else ("result",)
                 wanted = dict.fromkeys((*(sums if assists else ()), *(("result",) if recorded else ())))
                 for field in wanted:
@@ -108,17 +113,16 @@ class Elsewhere:
         plain = self._room / SCHEDULE / "plain.msgpack"
         plain.write_bytes(msgspec.msgpack.encode(schedule.plain))
 
+    def _answered(self, schedule: Schedule, spread: Spread) -> set[str]:
+        """The hosts whose sandbox ranks assistants here answer."""
+        sandbox = schedule.touching.sandbox
+        mine = (place for place, name in enumerate(spread.assistants) if name == self._name)
+        return {spread.sandbox[sandbox[place % len(sandbox)]] for place in mine}
+
     def _traffic(self, schedule: Schedule, spread: Spread, board: Board) -> Traffic:
         """What crosses this host's border."""
         at = {**spread.sandbox, **{-1 - place: name for place, name in enumerate(spread.assistants)}}
-        crossing = [(link, at[to]) for link, by, to in links(schedule) if at[by] == self._name != at[to]]
-        answered = dict.fromkeys(
-            spread.sandbox[rank]
-            for place, rank in enumerate(schedule.touching.sandbox)
-            if spread.assistants[place] == self._name
-        )
-        if self._name in answered:  # then some have no way to go, and nobody is ahead
-            answered = {}
+        crossing = [(link, at[to]) for link, by, to in links(schedule, _each(spread)) if at[by] == self._name != at[to]]
         ranks = [place for place, rank in enumerate(schedule.touching.sandbox) if spread.sandbox[rank] == self._name]
         pools = [place for place, name in enumerate(spread.assistants) if name == self._name]
         return Traffic(
@@ -126,8 +130,12 @@ class Elsewhere:
             directory=self._room / FIFOS,
             out=[(link, spread.gateways[to]) for link, to in crossing],
             others=[address for name, address in spread.gateways.items() if name != self._name],
-            answered=[spread.gateways[name] for name in answered],
             cells=board.cells,
             own=board.written_by(ranks, pools),
             awaited=bool(ranks),
         )
+
+
+def _each(spread: Spread) -> int:
+    """How many assistants a sandbox rank has."""
+    return len(spread.assistants) // len(spread.sandbox)

@@ -1,33 +1,35 @@
 """Which FIFOs of an emulation have their ends with different processes, so that one may have to be carried to a host.
 
-Processes are numbered as ranks are: a sandbox rank by itself, the assistant of the sandbox's k-th rank by -1 - k.
+Processes are numbered as ranks are: a sandbox rank by itself, assistants below 0 (prism.net.dealing).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from prism.core.graph import OpKind
 from prism.gpu.emulation.engine_calls import PAIRWISE, named, pipe_name
 from prism.gpu.pruned.bridge import Link, Party
+from prism.net.dealing import Lane, collectives, dealt, lane_of
 from prism.net.schedule import GroupPart, Schedule
 
 Carried = tuple[Link, int, int]
 """A FIFO, and the processes of its sender and its receiver."""
 
 
-def links(schedule: Schedule) -> list[Carried]:
-    """All FIFOs of a schedule whose groups run along rings and in pairs; each once."""
+def links(schedule: Schedule, each: int) -> list[Carried]:
+    """All FIFOs of a schedule whose groups run along rings and in pairs; each once. A rank has `each` assistants."""
     found: dict[Link, Carried] = {}
-    for link, sender, receiver in (*_of_groups(schedule), *_of_messages(schedule)):
+    by = dealt(schedule, each)
+    for link, sender, receiver in (*_of_groups(schedule, by), *_of_messages(schedule, by)):
         found[link] = (link, sender, receiver)
     return list(found.values())
 
 
-def _of_groups(schedule: Schedule) -> Iterator[Carried]:
-    sandbox, kinds = schedule.touching.sandbox, _kinds(schedule)
+def _of_groups(schedule: Schedule, by: Mapping[tuple[int, Lane], int]) -> Iterator[Carried]:
+    kinds = _kinds(schedule)
     for row, part in schedule.plain.groups.items():
-        assistants = {rank: -1 - sandbox.index(rank) for rank in part.ranks}
+        assistants = {rank: number for (rank, lane), number in by.items() if lane == collectives(row)}
         of_group = {kind for op, kind in kinds.items() if schedule.ops.group[op] == row}
         if of_group - PAIRWISE - {OpKind.SEND_RECV}:
             yield from _ring(named(row), part, assistants)
@@ -69,13 +71,12 @@ def _pairs(name: str, part: GroupPart, assistants: dict[int, int]) -> Iterator[C
                 yield Link(name, me, Party("member", other)), rank, other_rank
 
 
-def _of_messages(schedule: Schedule) -> Iterator[Carried]:
-    sandbox = schedule.touching.sandbox
-    assistants = {rank: -1 - place for place, rank in enumerate(sandbox)}
+def _of_messages(schedule: Schedule, by: Mapping[tuple[int, Lane], int]) -> Iterator[Carried]:
     for op in (op for op, kind in _kinds(schedule).items() if kind is OpKind.SEND_RECV):
         sender, receiver = int(schedule.ops.sender[op]), int(schedule.ops.receiver[op])
+        lane = lane_of(schedule, op)
         ends = [
-            rank if rank in assistants else assistants[other]
+            rank if rank in schedule.touching.sandbox else by[other, lane]
             for rank, other in ((sender, receiver), (receiver, sender))
         ]
         yield Link(pipe_name(schedule, op)), ends[0], ends[1]

@@ -60,7 +60,7 @@ def take_part(link: SandboxLink, birth: Birth) -> Schedule:
     directory = Path(emulation.directory)
     set_ahead(emulation.clock)
     schedule = Schedule.load(directory / SCHEDULE)
-    board = Board(directory / BOARD, len(schedule.touching.sandbox), len(schedule.touching.op))
+    board = Board.of(directory / BOARD, schedule)
     link.participant = Participant(birth.rank, directory / FIFOS, schedule, board, emulation.recorded, link.fail)
     link.attach, link.recorded = emulation.attach, emulation.recorded
     return schedule

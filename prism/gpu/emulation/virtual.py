@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from prism.gpu.emulation.executor import Job
 from prism.gpu.emulation.prefetch import Pool
 from prism.gpu.pruned import Arc, Branches, Contribution, Pace, Peers, Pipe
 from prism.gpu.pruned.plans import Branch, branches
+from prism.net.dealing import Lane, lane_of
 from prism.net.schedule import GroupPart, Schedule
 
 
@@ -32,11 +33,12 @@ class Need(NamedTuple):
 class VirtualRanks:
     """Those that answer the sandbox rank `rank`: the arc that ends at it, its peers and its partners in messages.
 
-    Along trees, those in the branches that it keeps.
+    Along trees, those in the branches that it keeps. With `played` in those lanes only.
     """
 
-    def __init__(self, schedule: Schedule, rank: int, fifos: Path) -> None:
+    def __init__(self, schedule: Schedule, rank: int, fifos: Path, played: Collection[Lane] | None = None) -> None:
         self._schedule = schedule
+        self._played = played
         self._fifos = fifos
         self._rank = rank
         steps = {part.rank: dict(zip(part.ops, part.steps, strict=True)) for part in schedule.plain.parts}
@@ -51,7 +53,7 @@ class VirtualRanks:
     def ops(self) -> list[int]:
         """The touching ops in which they answer on the host, in the order in which replay starts them."""
         posted = (op for op in self._steps[self._rank] if op >= 0 and not self._group(op).on_device)
-        return sorted(op for op in posted if self._answers(op))
+        return sorted(op for op in posted if self._plays(op) and self._answers(op))
 
     def needs(self) -> dict[Need, Ref]:
         """The payloads of those ops, in their order."""
@@ -147,6 +149,9 @@ class VirtualRanks:
     def before(self, op: int) -> int:
         """The sandbox member that comes before the sandbox rank in the ring of a collective; it may be itself."""
         return self._group(op).sandbox[self._before(op)]
+
+    def _plays(self, op: int) -> bool:
+        return self._played is None or lane_of(self._schedule, op) in self._played
 
     def _answers(self, op: int) -> bool:
         """Whether virtual ranks have something to do for the sandbox rank in this op."""

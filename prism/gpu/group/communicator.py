@@ -54,6 +54,8 @@ class Communicator(Posting):
 
     @_posts
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Any:
+        if self._each_alone(tensors):
+            return self._batched([functools.partial(self.allreduce, [one], opts) for one in tensors])
         return self._post(OpKind.ALL_REDUCE, self._scaled(tensors, opts), tensors, reduce=reduction(opts))
 
     @_posts
@@ -82,6 +84,9 @@ class Communicator(Posting):
 
     @_posts
     def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Any:
+        if self._each_alone(inputs):
+            pairs = zip(outputs, inputs, strict=True)
+            return self._batched([functools.partial(self.all_gather_single, *pair, opts) for pair in pairs])
         blocks = [list(chunks(output, len(self.ranks))) for output in outputs]
         by_rank = [block[r] for r in range(len(self.ranks)) for block in blocks]
         return self._post(OpKind.ALL_GATHER, inputs, by_rank, recv=self._even(count_of(outputs)))
@@ -121,6 +126,9 @@ class Communicator(Posting):
 
     @_posts
     def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Any:
+        if self._each_alone(inputs):
+            pairs = zip(outputs, inputs, strict=True)
+            return self._batched([functools.partial(self.reduce_scatter_single, *pair, opts) for pair in pairs])
         blocks = [list(chunks(tensor, len(self.ranks))) for tensor in inputs]
         by_rank = [block[r] for r in range(len(self.ranks)) for block in blocks]
         send = self._even(count_of(inputs))
@@ -160,6 +168,21 @@ class Communicator(Posting):
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Any:
         return self.recv(tensors, -1, tag)
+
+    # -- several at once ---------------------------------------------------------------------------------------------
+
+    def _each_alone(self, tensors: Tensors) -> bool:
+        """Whether a coalesced collective is one of each tensor, as NCCL's is; else all go into one."""
+        return self.coalesces and len(tensors) > 1
+
+    def _batched(self, posts: Sequence[Callable[[], Any]]) -> Any:
+        """The work object for all of them, which are a batch, or part of one that the program has begun."""
+        if self.batching:
+            return [post() for post in posts][-1]
+        self.start_coalescing()
+        for post in posts:
+            post()
+        return self.end_coalescing()
 
     # -- arguments ---------------------------------------------------------------------------------------------------
 

@@ -44,6 +44,11 @@ class Posting:
 
     # -- batches -----------------------------------------------------------------------------------------------------
 
+    @property
+    def batching(self) -> bool:
+        """Whether what is posted now is part of a batch."""
+        return self._batch is not None
+
     def start_coalescing(self) -> None:
         """What is posted from here on is one batch; one that an exception has left open is given up."""
         self._batch = Batch(self._link, self._link.next_batch())

@@ -19,7 +19,7 @@ from prism.gpu.group.work import Batch, Operation
 __all__ = ["Communicator", "ProcessGroup", "group", "wrap"]
 
 
-class Work(dist.Work):  # type: ignore[misc]
+class Work(dist.Work):
     """The work object of an operation."""
 
     def __init__(self, operation: Operation | Batch) -> None:
@@ -93,11 +93,11 @@ def _forwarded(name: str) -> Callable[..., Any]:
     return method
 
 
-class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
+class ProcessGroup(dist.ProcessGroup):
     """A communicator under the names that torch's Python code and its C++ trampolines call."""
 
     def __init__(self, communicator: Communicator) -> None:
-        super().__init__(communicator.rank, len(communicator.ranks))
+        super().__init__(communicator.rank, len(communicator.ranks))  # type: ignore[call-arg]  # it takes these two as well
         self.communicator = communicator
         self._name = communicator.name
 
@@ -140,7 +140,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         return self._name
 
     @property
-    def group_name(self) -> str:
+    def group_name(self) -> Any:  # torch has a type of its own for names
         return self._name
 
     def _set_group_name(self, name: str) -> None:
@@ -149,7 +149,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def name(self) -> str:
         return self.communicator.backend
 
-    def _get_backend(self, device: torch.device) -> ProcessGroup:
+    def _get_backend(self, device: torch.device) -> Any:  # to torch this group is its own backend
         return self
 
     supports_splitting = False

@@ -54,19 +54,20 @@ class Substitution:
         )
         for name in ("gloo", "nccl", "undefined"):
             dist.Backend.backend_type_map[name] = dist.ProcessGroup.BackendType.CUSTOM
-        plain = c10d.BackendConfig.__init__
+        torch_side: Any = c10d  # what is put there is not as torch declares it
+        plain = torch_side.BackendConfig.__init__
 
         def configure(config: Any, backend: Any) -> None:
             plain(config, backend)
             self._begin_group(config)
 
-        c10d.BackendConfig.__init__ = configure  # type: ignore[method-assign]
-        c10d.ProcessGroup._get_sequence_number_for_group = _sequence_number
+        torch_side.BackendConfig.__init__ = configure
+        torch_side.ProcessGroup._get_sequence_number_for_group = _sequence_number
         if not hasattr(torch._C, "_nccl_version"):  # torch asks it when it logs an exception of an NCCL group
-            torch._C._nccl_version = lambda: NCCL_VERSION  # type: ignore[attr-defined]
-            torch._C._nccl_version_suffix = lambda: b""  # type: ignore[attr-defined]
+            torch._C._nccl_version = lambda: NCCL_VERSION
+            torch._C._nccl_version_suffix = lambda: b""
         # In debug mode DETAIL torch compares all calls over a gloo group of its own; that is done here anyway.
-        c10d._create_process_group_wrapper = lambda wrapped_pg, **_: wrapped_pg
+        torch_side._create_process_group_wrapper = lambda wrapped_pg, **_: wrapped_pg
         store = RankStore(self._link)
         # By its full name: in torch.distributed the name `rendezvous` is a function, not the module.
         module: Any = sys.modules["torch.distributed.rendezvous"]

@@ -101,5 +101,8 @@ class Abroad:
         except ImportError:
             return
         host = self.ferry.address.removeprefix("tcp://").rpartition(":")[0]
-        self._gateway = Gateway(host, lambda reason: self._loop.call_soon_threadsafe(self._failed, reason))
+        self._gateway = Gateway(host, self._fail_from_thread)
         self._elsewhere = Elsewhere(self._name, self._directory, self.ferry, self._gateway)
+
+    def _fail_from_thread(self, reason: str) -> None:
+        self._loop.call_soon_threadsafe(self._failed, reason)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import signal
+import threading
 
 import msgspec
 
@@ -68,3 +69,19 @@ class Introduction(Event, frozen=True):
 def die_with_parent(number: signal.Signals) -> None:
     """Let the kernel send this process `number` when its parent ends, however that ends."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, number)
+
+
+def go_on_without_parent() -> None:
+    """Let the kernel also wake this process then, where it has been stopped: no other signal is handled before that.
+
+    A thread has one such signal, but each of a process has its own, so a thread that does nothing has this one.
+    """
+    asked = threading.Event()
+
+    def wait() -> None:
+        die_with_parent(signal.SIGCONT)
+        asked.set()
+        threading.Event().wait()
+
+    threading.Thread(target=wait, name="prism-go-on", daemon=True).start()
+    asked.wait()

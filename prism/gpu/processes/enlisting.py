@@ -18,7 +18,7 @@ from prism.net.channel import Channel, Codec
 from prism.net.ferry import Ferry
 from prism.net.keys import WorkerKeys
 from prism.net.messages import FromCoordinator, FromWorker
-from prism.net.transport import Connection
+from prism.net.transport import Connection, IdentityTaken
 from prism.net.zeromq import connect
 
 _UNNAMEABLE = re.compile(r"[^A-Za-z0-9_-]")  # names of files begin with a worker's, up to a dot
@@ -104,9 +104,11 @@ async def _join(address: str, keys: WorkerKeys, name: str) -> Enlisted:
         called = host if number == 1 else f"{host}-{number}"
         try:
             return Enlisted(called, keys, await connect(address, called, keys, within=ANSWER_S))
-        except RunError as error:
-            if name or "is taken" not in str(error):
+        except IdentityTaken as error:
+            if name:
                 raise NotReached(str(error)) from error
+        except RunError as error:
+            raise NotReached(str(error)) from error
     raise RunError(f"{MOST_ALIKE} workers are called {host}; give this one a --name")
 
 

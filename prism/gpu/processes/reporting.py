@@ -36,7 +36,7 @@ class Reporting:
         self._processes = RankProcesses(self, directory / "worker.sock")
         self._files = StageFiles(directory)
         self._launched: dict[int, None] = {}  # in this stage
-        self._rooms = Rooms(self.report)
+        self._rooms = Rooms(self.report, self._launched.__contains__)
         self._vitals = Vitals()
         self._setup: Setup | None = None  # None between stages
         self._stage = 0
@@ -98,7 +98,7 @@ class Reporting:
             self._channel.send(Broken(reason=reason, blame=blame))
 
     def _assistants(self) -> list[int]:
-        """The assistants of the stage: one for each sandbox rank of an emulation."""
+        """The assistants of the stage that are here: on one host, one for each sandbox rank of an emulation."""
         if self._setup is None or self._setup.emulation is None:
             return []
         if self._setup.spread is not None and self._abroad is not None:

@@ -25,19 +25,23 @@ def room_socket(worker: Path | str) -> Path:
 
 
 class Rooms:
-    """The ranks that can ask, by their number; `press` hears what they ask."""
+    """The ranks that can ask, by their number; `press` hears what they ask, `runs` says whether one is of the stage."""
 
-    def __init__(self, press: Callable[[Pressed], None]) -> None:
+    def __init__(self, press: Callable[[Pressed], None], runs: Callable[[int], bool]) -> None:
         self._press = press
+        self._runs = runs
         self._lines: dict[int, asyncio.Transport] = {}
 
     def line(self) -> asyncio.Protocol:
         """The protocol of a new connection."""
         return _RoomLine(self)
 
-    def introduce(self, rank: int, transport: asyncio.Transport) -> None:
-        """A rank can ask from now on."""
+    def introduce(self, rank: int, transport: asyncio.Transport) -> bool:
+        """A rank can ask from now on; false if it is none of the stage."""
+        if not self._runs(rank):
+            return False
         self._lines[rank] = transport
+        return True
 
     def press(self, event: Pressed) -> None:
         """A rank asks."""
@@ -64,9 +68,13 @@ class _RoomLine(asyncio.Protocol):
         self._buffer += data
         if self._rank is None and len(self._buffer) >= _RANK.size:
             assert self._transport is not None
-            (self._rank,) = _RANK.unpack_from(self._buffer)
+            (rank,) = _RANK.unpack_from(self._buffer)
             del self._buffer[: _RANK.size]
-            self._rooms.introduce(self._rank, self._transport)
+            if not self._rooms.introduce(rank, self._transport):
+                self._transport.close()
+                self._buffer.clear()
+                return
+            self._rank = rank
         while self._rank is not None and len(self._buffer) >= _QUESTION.size:
             needed, free = _QUESTION.unpack_from(self._buffer)
             del self._buffer[: _QUESTION.size]

@@ -104,6 +104,12 @@ class Link(ctypes.Structure):
     ]  # fmt: skip
 
 
+class Seal(ctypes.Structure):
+    """What a bridge's records are sealed with."""
+
+    _fields_: ClassVar = [("encrypt", c_void_p), ("decrypt", c_void_p), ("key", ctypes.c_uint8 * 32)]
+
+
 _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "pruned_error": (c_char_p, []),
     "pruned_open_member": (c_void_p, [POINTER(Membership), c_int32]),
@@ -119,11 +125,11 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "pruned_start_send": (c_int32, [c_void_p, c_void_p, c_int64, c_int64, c_int64]),
     "pruned_start_receive": (c_int32, [c_void_p, c_void_p, c_int64]),
     "pruned_wait": (c_int32, [c_void_p, POINTER(Moved)]),
-    "pruned_open_bridge": (c_void_p, [c_char_p, POINTER(Link), c_int32, c_int32]),
+    "pruned_open_bridge": (c_void_p, [c_char_p, POINTER(Link), POINTER(Seal), c_int32, c_int32]),
     "pruned_turn_bridge": (c_int32, [c_void_p]),
     "pruned_close_bridge": (None, [c_void_p]),
     "pruned_abort": (c_int32, [c_char_p]),
-    "pruned_set_clock": (None, [c_int64]),
+    "pruned_set_clock": (None, [c_int64, c_int64]),
     "pruned_member_plan": (c_int64, [POINTER(Op), c_int32, POINTER(MemberStep)]),
     "pruned_arc_plan": (c_int64, [POINTER(Op), POINTER(Membership), POINTER(ArcStep)]),
     "pruned_branches": (c_int64, [POINTER(Membership), POINTER(Branch)]),

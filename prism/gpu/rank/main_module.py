@@ -7,6 +7,7 @@ import os
 import runpy
 import sys
 import threading
+from importlib.util import find_spec
 from pathlib import Path
 
 from prism.gpu.rank.callsite import set_base
@@ -17,6 +18,22 @@ def find_modules(script: str) -> None:
     directory = str(Path(script).parent) if script else os.getcwd()
     set_base(directory)
     sys.path.insert(0, directory)
+
+
+def name_and_file(script: str, module: str) -> tuple[str, str]:
+    """Under which name what runs as `__main__` could be imported, and the file of its code.
+
+    Of a package it is its module `__main__`. Imports the packages around it, as `-m` does; raises ImportError if there
+    is no such module.
+    """
+    if script:
+        return Path(script).stem, script
+    spec = find_spec(module)
+    if spec is not None and spec.submodule_search_locations is not None:
+        spec = find_spec(f"{module}.__main__")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+    return spec.name, spec.origin
 
 
 def run_as_main(script: str, module: str) -> int:

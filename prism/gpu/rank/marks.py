@@ -7,27 +7,29 @@ import functools
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 from types import FrameType, SimpleNamespace
 from typing import Any
 
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from prism.errors import ScenarioError
+from prism.gpu.rank.main_module import name_and_file
 
 
-def watch(marker: str, mark: Callable[[], None], script: str = "") -> None:
-    """Call `mark` at the end of each iteration.
+def watch(marker: str, mark: Callable[[], None], script: str, module: str) -> None:
+    """Call `mark` at the end of each iteration of the program that is about to run, a script or else a module.
 
     `optimizer`: after each step of the first torch optimizer that is stepped on this rank. `module:qualname`: after
-    each call of that function; the module may be the script that is about to run. Raises ScenarioError if there is no
-    such function.
+    each call of that function; the module may be the program itself, also as `__main__`. Raises ScenarioError if
+    another module has no such function.
     """
-    module, _, qualname = marker.partition(":")
     if marker == "optimizer":
         _watch_optimizer(mark)
-    elif script and module in ("__main__", Path(script).stem):
-        _watch_script(script, qualname, mark)
+        return
+    place, _, qualname = marker.partition(":")
+    name, file = name_and_file(script, module)
+    if place in ("__main__", name):
+        _watch_main(file, qualname, mark)
     else:
         _watch_function(marker, mark)
 
@@ -52,15 +54,15 @@ def _watch_function(marker: str, mark: Callable[[], None]) -> None:
         raise ScenarioError(f"$.iteration.marker: {marker!r} is no function ({error}); write module:qualname") from None
 
 
-def _watch_script(script: str, qualname: str, mark: Callable[[], None]) -> None:
-    """The functions of a script are made while it runs: the end of the first call is seen by the profiler's hook.
+def _watch_main(file: str, qualname: str, mark: Callable[[], None]) -> None:
+    """The program's functions are made while it runs: the end of the first call is seen by the profiler's hook.
 
     From there on the function is wrapped, as those of modules are. Until then each call of Python costs a little more.
     """
 
     def ended(frame: FrameType, event: str, _: object) -> None:
         code = frame.f_code
-        if event != "return" or code.co_filename != script or code.co_qualname != qualname:
+        if event != "return" or code.co_filename != file or code.co_qualname != qualname:
             return
         with contextlib.suppress(AttributeError):  # one that was given away under its name, and taken from it
             _wrap(SimpleNamespace(**frame.f_globals), qualname.split("."), mark, frame.f_globals)

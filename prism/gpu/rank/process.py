@@ -52,7 +52,7 @@ def live(birth: Birth) -> NoReturn:
     life = _Life(birth, link, meter, Breakdown(link, meter))
     try:
         find_modules(program.script)
-        watch(program.marker, life.mark, program.script)
+        watch(program.marker, life.mark, program.script, program.module)
         if setup.memory:
             meter.limit(setup.memory)
         sys.argv = [program.script or program.module, *program.args]

@@ -10,7 +10,7 @@ from prism.core.calls import StoreCall
 from prism.gpu.rank.link import Link
 
 
-class RankStore(dist.Store):  # type: ignore[misc]
+class RankStore(dist.Store):
     """Keys and values shared by all ranks of the run."""
 
     def __init__(self, link: Link) -> None:

@@ -32,7 +32,6 @@ class DeviceCommunicator(Communicator):
         super().__init__(link, name, ranks, rank, backend, wrap)
         self._together: Told | None = None  # what is posted as one batch
         self._number = 0  # of that batch
-        self._virtual = self.carried and link.engine.group(name, ranks).virtual
 
     @property
     def carried(self) -> bool:
@@ -41,8 +40,7 @@ class DeviceCommunicator(Communicator):
 
     @property
     def batching(self) -> bool:
-        """Whether what is posted now is part of a batch."""
-        return self._together is not None
+        return self._together is not None or super().batching
 
     def carrier(self, options: Any = None, timeout: timedelta | None = None) -> Any:
         """A new NCCL group of the same members."""
@@ -62,18 +60,6 @@ class DeviceCommunicator(Communicator):
         together, self._together, self._number = self._together, None, 0
         assert together is not None, "torch ends only batches that it has begun"
         return together
-
-    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Any:
-        self._one_each(tensors)
-        return super().allreduce_coalesced(tensors, opts)
-
-    def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Any:
-        self._one_each(inputs)
-        return super().all_gather_single_coalesced(outputs, inputs, opts)
-
-    def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Any:
-        self._one_each(outputs)
-        return super().reduce_scatter_single_coalesced(outputs, inputs, opts)
 
     def _posted(self, call: Call, inputs: Tensors, outputs: Tensors, compute: int) -> Any:
         if not self.carried:
@@ -97,14 +83,6 @@ class DeviceCommunicator(Communicator):
     def _scaled(self, tensors: Tensors, opts: Any) -> Tensors:
         """As they are: NCCL multiplies them on their way."""
         return tensors if self.carried else super()._scaled(tensors, opts)
-
-    def _one_each(self, tensors: Tensors) -> None:
-        """Raise for several tensors in one call: the record does not say which calls of NCCL they come to."""
-        if self._virtual and len(tensors) > 1:
-            raise NotImplementedError(
-                f"a coalesced collective of several tensors, on group {self.name}, is not emulated on a GPU yet; "
-                "emulate it on a CPU, or call it once for each tensor"
-            )
 
     def _refuse_host(self, *given: Tensors) -> None:
         """Raise for tensors of the host, with what to do about them."""

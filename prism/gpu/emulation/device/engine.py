@@ -17,7 +17,7 @@ from prism.gpu.emulation.device.planned import Plan
 from prism.gpu.emulation.engine_calls import named
 from prism.net.schedule import BOARD, FIFOS, GroupPart, Schedule, releases_of
 
-MODES = {"exact": 0, "left": 1, "zeros": 1, "prefolded": 2}
+MODES = {"exact": 0, "left": 1, "zeros": 1, "prefolded": 2, "replicas": 3}
 """The engine's numbers of contributions; without payloads those that the left rank carries are zeros."""
 
 UNPLANNED = "other"
@@ -125,7 +125,8 @@ class Engine:
     def _tell(self, library: abi.Device, group: Group) -> None:
         if group.name not in self._told:
             self._told.add(group.name)
-            library.group(group.name, group.part.size, group.rank, group.part.sandbox)
+            reserved = group.part.reserved(self._rank)
+            library.group(group.name, group.part.size, group.rank, group.part.sandbox, reserved)
 
 
 def _key(part: GroupPart) -> tuple[str, int, tuple[int, ...], tuple[int, ...]]:

@@ -22,7 +22,7 @@ Identify = Callable[[bytes, Sequence[int]], None]
 """Hears what communicator an id means: these members of the group."""
 
 
-class IdStore(dist.Store):  # type: ignore[misc]
+class IdStore(dist.Store):
     """The store of a group of `size` members, on the one of them that is in this process."""
 
     def __init__(self, size: int, identify: Identify) -> None:
@@ -54,10 +54,10 @@ class IdStore(dist.Store):  # type: ignore[misc]
         return all(key in self._values for key in keys)
 
     def compare_set(self, key: str, expected: Any, desired: Any) -> bytes:
-        expected, desired = (one.encode() if isinstance(one, str) else bytes(one) for one in (expected, desired))
-        if self._values.get(key, expected if not expected else None) == expected:
-            self._values[key] = desired
-        return self._values.get(key, expected)
+        was, now = (one.encode() if isinstance(one, str) else bytes(one) for one in (expected, desired))
+        if self._values.get(key, was if not was else None) == was:
+            self._values[key] = now
+        return self._values.get(key, was)
 
     def delete_key(self, key: str) -> bool:
         return self._values.pop(key, None) is not None
