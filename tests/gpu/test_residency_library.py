@@ -50,7 +50,10 @@ def program(folder: Path, *flags: str) -> Path:
     return compiled(folder, "tests", *flags, "-x", "c++", "-", "-x", "none", *linked, text=everything)
 
 
-@pytest.mark.parametrize("flags", [(), ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")])
+SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
+
+
+@pytest.mark.parametrize("flags", [pytest.param((), marks=pytest.mark.slow), SANITIZED])
 def test_the_library(flags: tuple[str, ...], tmp_path: Path, memory: Path) -> None:
     run = program(tmp_path, *flags)
     done = subprocess.run([run, memory, tmp_path], capture_output=True, text=True, check=False, timeout=300)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.nccl.native import SANITIZERS, SOURCES, build, needs_compiler, run
 
 FILES = [*sorted(SOURCES.glob("*.cpp")), *sorted((SOURCES / "tests").glob("*.cpp"))]
@@ -11,6 +13,7 @@ FILES = [*sorted(SOURCES.glob("*.cpp")), *sorted((SOURCES / "tests").glob("*.cpp
 pytestmark = needs_compiler
 
 
+@pytest.mark.slow  # the same checks as below, but for what sanitizers change
 def test_plainly(tmp_path: Path) -> None:
     run(build(FILES, tmp_path))
 
