@@ -112,7 +112,7 @@ class Build(BuildExtension):
             return str(target)
         target.parent.mkdir(parents=True, exist_ok=True)
         codes = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in ARCHITECTURES]
-        options = ["-std=c++20", "-O3", "--expt-relaxed-constexpr", "-fmad=false", "-Xcompiler=-fPIC"]
+        options = ["-std=c++20", "-O3", "--threads=0", "--expt-relaxed-constexpr", "-fmad=false", "-Xcompiler=-fPIC"]
         command = [str(NVCC), *options, "-Xcompiler=-fvisibility=hidden", *codes, "-c", source, "-o", str(target)]
         if subprocess.run(command, check=False).returncode != 0:
             raise CompileError(f"nvcc could not compile {source}")  # which an optional extension is forgiven
