@@ -122,6 +122,9 @@ def both_ways(one: Rank, other: Rank, turn: int) -> Found:
     leaving.tell("out")
     coming.tell(f"back {PATIENCE_MS}")
     out, back = leaving.answer(), coming.answer()
+    seen = [(0.0, 0, 0.0), *back.pop("seen")]
+    _, handles, opening = max(look for look in seen if look[0] <= out["end"])
+    back |= {"handles_when_left": handles, "opening_when_left_ms": opening}
     return {"s": max(out["end"], back["end"]) - min(out["begin"], back["begin"]), "out": out, "back": back}
 
 
@@ -191,7 +194,7 @@ def real(job: Path, world: int, steps: int, paged: bool) -> list[Found]:
 
 
 PARTS: dict[str, tuple[Callable[[Path], Found], int]] = {
-    "rate": (rate, 40), "pieces": (lambda folder: pieces(folder, built()), 60), "switch": (switch, 120),
+    "rate": (rate, 40), "pieces": (lambda folder: pieces(folder, built()), 80), "switch": (switch, 120),
     "small_pages": (small_pages, 120),
     "checkpoint": (checkpoint, 70), "spill": (spill, 60),
     "reserved": (reserved, 200), "contexts": (contexts, 90),

@@ -23,7 +23,10 @@ def table(found: dict[str, Found]) -> str:
         row += f"one out while another comes in {build['duplex_s']:.3f} s, {build['gb_per_s']:.1f} GB/s, "
         row += f"on a full device {build['full_s']:.3f} s"
         told.append(row + (f"; {build['gb_per_s'] / reached:.1%} of PCIe" if reached else ""))
-        told += [spent(way, build["duplex"][way]) for way in ("out", "back")]
+        for turn in ("duplex", "full"):
+            told.append(f"    {'on a full device' if turn == 'full' else 'where there is room'}:")
+            told += [row for way in ("out", "back") for row in spent(way, build[turn][way])]
+            told.append(when_left(build[turn]["back"]))
     if "duplex_s" in pages and "out_s" in driver:
         out, back = min(driver["out_s"]), min(driver["back_s"])
         told.append(
@@ -36,9 +39,13 @@ def rows(found: Found) -> list[str]:
     """The table of the pieces."""
     told = []
     for kind, rate in found["copies"].items():
-        told.append(f"copies of two processes, host memory {kind}: {rate['gb_per_s']:.1f} GB/s")
+        ways = ", ".join(f"{way} {each:.1f}" for way, each in rate["ways"].items())
+        told.append(f"copies of two processes, host memory {kind}: {rate['gb_per_s']:.1f} GB/s ({ways})")
     told.append(f"the same, shared, while a third gives and takes: {found['copies_beside_calls']['gb_per_s']:.1f} GB/s")
     told.append(f"us a call, alone: {each(found['calls'])}; of two: {each(found['calls_of_two'][0])}")
+    for beside, shapes in found["openings"].items():
+        took = ", ".join(f"{shape} {opened['us']:.0f}" for shape, opened in shapes.items())
+        told.append(f"us to open, beside {beside}: {took}")
     return told
 
 
@@ -47,8 +54,22 @@ def each(moved: Found) -> str:
     return ", ".join(f"{kind} {ms / count * 1e3:.0f}" for kind, (count, ms) in moved["calls"].items())
 
 
-def spent(way: str, moved: Found) -> str:
-    """Where one move's time went, in ms by the kind of call."""
+def spent(way: str, moved: Found) -> list[str]:
+    """Where one move's time went, in ms: on the host by the kind of call, and on the device."""
     calls = ", ".join(f"{kind} {ms:.1f} ({count})" for kind, (count, ms) in moved["calls"].items())
     other = moved["ns"] / 1e6 - sum(ms for _, ms in moved["calls"].values())
-    return f"    {way} {moved['ns'] / 1e6:.1f} ms: {calls}; else {other:.1f}"
+    told = [f"    {way} {moved['ns'] / 1e6:.1f} ms: {calls}; else {other:.1f}"]
+    copying, starved = moved["copying"] / 1e6, moved["starved"] / 1e6
+    if copying:  # builds before 2026-11-30 do not tell
+        rate = moved["bytes"] / (copying - starved) / 1e6
+        told.append(
+            f"        first copy to last, on the device: {copying:.1f} ms, starved {starved:.1f}, else {rate:.1f} GB/s"
+        )
+    return told
+
+
+def when_left(back: Found) -> str:
+    """How far the one who comes was when the other had left: opening costs less after that."""
+    mapped, ms = back["calls"]["map"][0], back["calls"]["open"][1]
+    handles, opening = back["handles_when_left"], back["opening_when_left_ms"]
+    return f"    the other had left at handle {handles} of {mapped}, after {opening:.1f} of {ms:.1f} ms of opening"

@@ -1,7 +1,7 @@
 """A training process of 6 GiB that does what it is told, a line a command, and answers each with a line of JSON.
 
-train N | out | back PATIENCE_MS | spill FILE | rate GIB | copies KIND out/back GIB N | calls GIB S | fill BYTES |
-empty | end
+train N | out | back PATIENCE_MS | spill FILE | rate GIB | copies KIND out/back/singly GIB N | calls GIB S |
+opens MIB HANDLES THREADS COPIES_S S | fill BYTES | empty | end
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import ctypes
 import json
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,9 +20,12 @@ import torch
 from torch import nn
 
 from benchmarks.programs.host_copies import copies
+from benchmarks.programs.openings import opens
 from prism.gpu.cuda.residency_abi import SLOT, Moved, Paging
 
 WIDTH, HEADS, LAYERS, BATCH, LENGTH = 2048, 16, 8, 8, 512
+EVERY_S = 0.002
+"""How often a move is looked at."""
 
 
 class Training:
@@ -110,7 +114,9 @@ class Mover:
         return self._counted(self._paging.out)
 
     def back(self, patience_ms: str) -> dict[str, Any]:
-        return self._counted(lambda: self._paging.back(int(patience_ms or 0)))
+        with Watch(self._paging) as watch:
+            told = self._counted(lambda: self._paging.back(int(patience_ms or 0)))
+        return {**told, "seen": watch.seen}
 
     def spill(self, path: str) -> dict[str, Any]:
         return self._counted(lambda: self._paging.spill(Path(path)))
@@ -132,13 +138,40 @@ class Mover:
     def _counted(self, move: Callable[[], Moved | None]) -> dict[str, Any]:
         before, begin = self._paging.calls(), time.monotonic()
         what, end = move(), time.monotonic()
-        told = {"bytes": what.bytes, "ns": what.ns, "free": what.free} if what is not None else {}
-        calls = {
-            kind: (count - before[kind][0], (ns - before[kind][1]) / 1e6)
-            for kind, (count, ns) in self._paging.calls().items()
-            if count > before[kind][0]
-        }
-        return {**told, "begin": begin, "end": end, "calls": calls}
+        told = {name: getattr(what, name) for name, _ in Moved._fields_} if what is not None else {}
+        return {**told, "begin": begin, "end": end, "calls": since(before, self._paging)}
+
+
+def since(before: dict[str, tuple[int, int]], paging: Paging) -> dict[str, tuple[int, float]]:
+    """By kind, how many calls there were since then, and ms."""
+    return {
+        kind: (count - before[kind][0], (ns - before[kind][1]) / 1e6)
+        for kind, (count, ns) in paging.calls().items()
+        if count > before[kind][0]
+    }
+
+
+class Watch(threading.Thread):
+    """How far a move is, every few ms: the time, handles mapped by then, and ms that opening them took."""
+
+    def __init__(self, paging: Paging) -> None:
+        super().__init__(daemon=True)
+        self.seen: list[tuple[float, int, float]] = []
+        self._paging, self._before = paging, paging.calls()
+        self._over = threading.Event()
+
+    def __enter__(self) -> Watch:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self.join()
+
+    def run(self) -> None:
+        while not self._over.wait(EVERY_S):
+            calls = since(self._before, self._paging)
+            self.seen.append((time.monotonic(), calls.get("map", (0, 0.0))[0], calls.get("open", (0, 0.0))[1]))
 
 
 def main() -> None:
@@ -149,6 +182,9 @@ def main() -> None:
     commands: dict[str, Callable[[str], Any]] = {
         "copies": lambda words: copies(
             *(kind(word) for kind, word in zip((str, str, float, int), words.split(), strict=True))
+        ),
+        "opens": lambda words: opens(
+            *(kind(word) for kind, word in zip((int, int, int, float, float), words.split(), strict=True))
         ),
         "fill": lambda left: beside.fill(int(left)),
         "empty": lambda _: beside.empty(),

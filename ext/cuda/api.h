@@ -29,9 +29,11 @@ enum residency_status {
 
 /* What one call moved. */
 typedef struct {
-  uint64_t bytes; /* of device memory */
-  uint64_t ns;    /* from the call to the return */
-  uint64_t free;  /* bytes of physical memory that the device has free afterwards */
+  uint64_t bytes;   /* of device memory */
+  uint64_t ns;      /* from the call to the return */
+  uint64_t free;    /* bytes of physical memory that the device has free afterwards */
+  uint64_t copying; /* ns from the begin of the first copy to the end of the last, by the device's clock */
+  uint64_t starved; /* ns of these in which none was under way: the next one's memory was not open, or not pinned */
 } residency_moved;
 
 typedef struct {

@@ -7,16 +7,24 @@
 namespace residency {
 namespace {
 
-/// What is opened, and unmapped, at a time; neither that nor the size of a copy makes a measurable difference.
-constexpr std::size_t kRun = std::size_t{128} << 20;
 constexpr unsigned kNonBlocking = 1;
-constexpr unsigned kNoTiming = 2;
+constexpr unsigned kTimed = 0;
+constexpr double kNsPerMs = 1e6;
+
+/// Between two events that have happened, in ms.
+double elapsed(Event from, Event to) {
+  float ms = 0;
+  RESIDENCY_CHECK(cuEventElapsedTime(&ms, from, to));
+  return ms;
+}
+
+std::uint64_t in_ns(double ms) { return static_cast<std::uint64_t>(std::max(0.0, ms) * kNsPerMs); }
 
 }  // namespace
 
 bool Copies::Run::takes(const Segment& segment, std::size_t chunk) const {
   return chunks.empty() ||
-         (range.meets(segment.chunk_start(chunk)) && range.bytes + segment.chunk_bytes(chunk) <= kRun);
+         (range.meets(segment.chunk_start(chunk)) && range.bytes + segment.chunk_bytes(chunk) <= kChunk);
 }
 
 void Copies::Run::add(Segment& segment, std::size_t chunk) {
@@ -25,17 +33,14 @@ void Copies::Run::add(Segment& segment, std::size_t chunk) {
   chunks.push_back({&segment, chunk});
 }
 
-Copies::Copies(Image& image, int device) : image_(image), device_(device) {
+Copies::Copies(Image& image, int device, std::vector<Event>& spare) : image_(image), device_(device), spare_(spare) {
   RESIDENCY_CHECK(cuStreamCreate(&stream_, kNonBlocking));
 }
 
 Copies::~Copies() {
   driver().cuStreamSynchronize(stream_);
-  for (const Run& run : leaving_) {
-    spare_.push_back(run.copied);
-  }
-  for (const Event event : spare_) {
-    driver().cuEventDestroy(event);
+  for (const Span& span : spans_) {
+    spare_.insert(spare_.end(), {span.begun, span.copied});
   }
   driver().cuStreamDestroy(stream_);
 }
@@ -57,12 +62,12 @@ void Copies::piecewise(const Segment& segment, std::size_t chunk, Copy copy) {
 }
 
 void Copies::out(Segment& segment, std::size_t chunk) {
+  if (leaving_.empty() || !leaving_.back().takes(segment, chunk)) {
+    leaving_.emplace_back().copied = begin().copied;
+  }
   piecewise(segment, chunk, [&](DevicePointer device, std::byte* host, std::size_t size) {
     RESIDENCY_CHECK_TALLIED(COPY, cuMemcpyDtoHAsync(host, device, size, stream_));
   });
-  if (leaving_.empty() || !leaving_.back().takes(segment, chunk)) {
-    leaving_.emplace_back().copied = event();
-  }
   leaving_.back().add(segment, chunk);
   RESIDENCY_CHECK(cuEventRecord(leaving_.back().copied, stream_));
 }
@@ -80,9 +85,13 @@ void Copies::unmap_finished(bool wait) {
     for (const Chunk& chunk : run.chunks) {
       chunk.segment->release(chunk.index);
     }
-    spare_.push_back(run.copied);
     leaving_.pop_front();
   }
+}
+
+bool Copies::takes(const Segment& segment, std::size_t chunk) const {
+  const bool first = spans_.empty() && !coming_.chunks.empty();  // alone: until it is open there is nothing to copy
+  return !first && coming_.takes(segment, chunk);
 }
 
 bool Copies::open() {
@@ -92,26 +101,43 @@ bool Copies::open() {
   if (!grant(coming_.range, device_)) {
     return false;
   }
+  const Event copied = begin().copied;
   for (const Chunk& chunk : coming_.chunks) {
     piecewise(*chunk.segment, chunk.index, [&](DevicePointer device, const std::byte* host, std::size_t size) {
       RESIDENCY_CHECK_TALLIED(COPY, cuMemcpyHtoDAsync(device, host, size, stream_));
     });
   }
+  RESIDENCY_CHECK(cuEventRecord(copied, stream_));
   coming_ = {};
   return true;
 }
 
 void Copies::wait() { RESIDENCY_CHECK_TALLIED(WAIT, cuStreamSynchronize(stream_)); }
 
-Event Copies::event() {
-  if (spare_.empty()) {
-    Event made = nullptr;
-    RESIDENCY_CHECK(cuEventCreate(&made, kNoTiming));
-    return made;
+CopyTimes Copies::times() const {
+  if (spans_.empty()) {
+    return {};
   }
-  const Event used = spare_.back();
-  spare_.pop_back();
-  return used;
+  double starved = 0;
+  for (std::size_t next = 1; next < spans_.size(); ++next) {
+    starved += elapsed(spans_[next - 1].copied, spans_[next].begun);
+  }
+  return {.copying = in_ns(elapsed(spans_.front().begun, spans_.back().copied)), .starved = in_ns(starved)};
+}
+
+const Copies::Span& Copies::begin() {
+  while (spare_.size() < 2) {
+    Event made = nullptr;
+    RESIDENCY_CHECK(cuEventCreate(&made, kTimed));
+    spare_.push_back(made);
+  }
+  Span& span = spans_.emplace_back();
+  for (Event* event : {&span.begun, &span.copied}) {
+    *event = spare_.back();
+    spare_.pop_back();
+  }
+  RESIDENCY_CHECK(cuEventRecord(span.begun, stream_));
+  return span;
 }
 
 }  // namespace residency

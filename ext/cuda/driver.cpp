@@ -47,6 +47,7 @@ Driver load() {
   RESIDENCY_FIND(cuEventRecord, "");
   RESIDENCY_FIND(cuEventQuery, "");
   RESIDENCY_FIND(cuEventSynchronize, "");
+  RESIDENCY_FIND(cuEventElapsedTime, "");
 #undef RESIDENCY_FIND
   return found;
 }

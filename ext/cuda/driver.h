@@ -64,6 +64,7 @@ struct Driver {
   Result (*cuEventRecord)(Event, Stream);
   Result (*cuEventQuery)(Event);
   Result (*cuEventSynchronize)(Event);
+  Result (*cuEventElapsedTime)(float*, Event, Event);
 };
 
 /// The driver of this process; throws Failure where there is none, or one that is too old.

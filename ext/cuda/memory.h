@@ -8,9 +8,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "address_space.h"
 #include "api.h"
+#include "copies.h"
 #include "image.h"
 #include "pool.h"
 #include "segment.h"
@@ -41,8 +43,11 @@ class Memory {
   using Segments = std::map<DevicePointer, std::unique_ptr<Segment>>;
 
   void enter() const;
-  void copy_out();
-  std::size_t copy_in(std::chrono::steady_clock::time_point deadline);
+  /// Give each segment its place in the host copy; returns the bytes of all.
+  std::size_t lay_out();
+  CopyTimes copy_out();
+  CopyTimes copy_in(const std::vector<Segment*>& away, std::size_t needed,
+                    std::chrono::steady_clock::time_point deadline);
 
   std::mutex lock_;
   AddressSpace addresses_;
@@ -52,6 +57,7 @@ class Memory {
   std::size_t granularity_ = 0;
   std::unique_ptr<Pool> pool_;
   std::unique_ptr<Image> image_;  // while the memory is out
+  std::vector<Event> events_;     // of moves before, for those to come
 };
 
 /// The memory of this process.

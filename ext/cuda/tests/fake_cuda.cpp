@@ -1,7 +1,9 @@
 // A fake libcuda.so.1: device addresses are address ranges of this process, physical memory is files in memory.
 //
-// Copies wait until somebody waits for their stream or event, so memory that is unmapped too early is seen: a copy from
-// it faults. A physical handle can be mapped once, and what is not mapped cannot be touched, as on a device.
+// Copies wait until somebody waits for their stream or event, so memory that is unmapped too early is seen: a copy
+// from it faults. A physical handle can be mapped once, and what is not mapped cannot be touched, as on a device. Time
+// passes only where memory is opened and, on a stream of its own, where it is copied: events tell that, not how long
+// tests take.
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -11,6 +13,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <set>
@@ -22,6 +25,7 @@ namespace {
 
 constexpr std::size_t kGranularity = std::size_t{2} << 20;
 constexpr int kInvalid = 1, kOutOfMemory = 2, kNotReady = 600;
+constexpr double kMiB = 1 << 20;
 
 struct Copy {
   void* to;
@@ -32,12 +36,14 @@ struct Copy {
 struct Stream {
   std::deque<Copy> waiting;
   std::uint64_t queued = 0, done = 0;
+  double idle_at = 0;
 };
 
 struct Event {
   Stream* stream = nullptr;
   std::uint64_t at = 0;
   int looks = 0;
+  double time = 0;
 };
 
 struct Physical {
@@ -47,7 +53,10 @@ struct Physical {
 
 std::recursive_mutex everything;
 std::size_t total = std::size_t{1} << 30, used = 0, pinned = 0;
-int refusals = 0, openings = 0, creations_beside = 0, releases_beside = 0, empty_pins = 0;
+double now = 0, opening_takes = 0;
+int refused_opening = 0, openings_before = 0;
+std::vector<std::size_t> opened;
+int refusals = 0, creations_beside = 0, releases_beside = 0, empty_pins = 0;
 std::set<Stream*> streams;
 std::map<void*, std::size_t> pins;
 std::map<std::uint64_t, std::size_t> mapped;
@@ -71,6 +80,7 @@ void run(Stream& stream, std::uint64_t until) {
 int queue(Stream* stream, Copy copy) {
   stream->waiting.push_back(copy);
   ++stream->queued;
+  stream->idle_at = std::max(now, stream->idle_at) + copy.bytes / kMiB;
   return 0;
 }
 
@@ -81,7 +91,10 @@ int queue(Stream* stream, Copy copy) {
 extern "C" {
 
 void fake_memory(std::size_t bytes) { LOCKED; total = bytes; }
-int fake_openings() { LOCKED; return openings; }
+int fake_openings() { LOCKED; return static_cast<int>(opened.size()); }
+std::size_t fake_opened(int which) { LOCKED; return which < fake_openings() ? opened[which] : 0; }
+void fake_opening_takes(double time) { LOCKED; opening_takes = time; }
+void fake_refuse_openings(int result, int after) { LOCKED; refused_opening = result; openings_before = after; }
 int fake_creations_beside_copies() { LOCKED; return creations_beside; }
 int fake_releases_beside_copies() { LOCKED; return releases_beside; }
 std::size_t fake_in_use() { LOCKED; return used; }
@@ -158,7 +171,9 @@ int cuMemUnmap(std::uint64_t start, std::size_t bytes) {
 }
 int cuMemSetAccess(std::uint64_t start, std::size_t bytes, const void*, std::size_t) {
   LOCKED;
-  ++openings;
+  if (refused_opening != 0 && openings_before-- <= 0) return refused_opening;
+  opened.push_back(bytes);
+  now += opening_takes * std::distance(mapped.lower_bound(start), mapped.lower_bound(start + bytes));
   return whole(start, bytes) && mprotect(reinterpret_cast<void*>(start), bytes, PROT_READ | PROT_WRITE) == 0 ? 0 : kInvalid;
 }
 
@@ -213,7 +228,15 @@ int cuEventDestroy_v2(void* event) { delete static_cast<Event*>(event); return 0
 int cuEventRecord(void* event, void* stream) {
   LOCKED;
   auto* from = static_cast<Stream*>(stream);
-  *static_cast<Event*>(event) = {from, from->queued, 0};
+  *static_cast<Event*>(event) = {from, from->queued, 0, std::max(now, from->idle_at)};
+  return 0;
+}
+int cuEventElapsedTime(float* ms, void* from, void* to) {
+  LOCKED;
+  const auto &first = *static_cast<Event*>(from), &last = *static_cast<Event*>(to);
+  const auto ended = [](const Event& event) { return event.stream != nullptr && event.stream->done >= event.at; };
+  if (!ended(first) || !ended(last)) return kNotReady;
+  *ms = static_cast<float>(last.time - first.time);
   return 0;
 }
 int cuEventQuery(void* event) {  // a copy is done at the third look, so that others are begun before it is
