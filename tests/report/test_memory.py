@@ -118,6 +118,17 @@ def test_the_page_says_what_peaks_were_made_of_and_how_near_they_came() -> None:
     assert "At most 0.0 % of the capacity of 80.0 GiB is used." in told
 
 
+def test_beside_a_line_of_tensors_the_page_says_that_the_capacity_is_of_what_is_reserved() -> None:
+    around = Surroundings(laps=LAPS, capacity=4 * MIB)
+    said = []
+    for reserved in (None, 4 * MIB):
+        ranks = [RankResult(rank=0, peak_bytes=3 * MIB, reserved_bytes=reserved), RANKS[1]]
+        result = Result(scenario="t", status="ok", world_size=2, ranks=ranks)
+        html = render_html(result, *tiny_job(), "t.yaml", 1, around)
+        said.append("the capacity bounds what is reserved, which is more" in html)
+    assert said == [False, True]
+
+
 def test_what_ranks_left_is_read_and_what_cannot_be_is_left_out(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     folder.logs.mkdir()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
+from prism.gpu.cuda.peaks import Peaks
 from prism.gpu.meter.memory import Label, PeakParts
 
 BLOCK = 512
@@ -20,18 +19,19 @@ HISTORY = 100_000
 
 
 class CudaMeter:
-    """The figures of the device that the program uses; peaks are those of the whole run, also where it resets them."""
+    """The figures of the device that the program uses, of several that of which they are highest.
+
+    Peaks are those of the whole run, also where the program resets them. Where the program brings an allocator of its
+    own, which counts nothing, they are None.
+    """
 
     reason: str | None = None
 
     def __init__(self, snapshot: Path) -> None:
         self._snapshot = snapshot
-        self._allocated = 0  # peaks before the last reset
-        self._reserved = 0
+        self._peaks = Peaks()
         self._ran_out: int | None = None  # bytes that tensors took when memory ran out
         self._labelled: dict[int, tuple[Label, int]] = {}  # address of a block -> what it is for, and its size
-        for name in ("_cuda_resetPeakMemoryStats", "_accelerator_resetPeakStats"):
-            self._keep_peaks(name)
 
     def limit(self, capacity: int) -> None:
         """Let torch refuse what would make the reserved bytes more than `capacity`, with its own exception."""
@@ -40,19 +40,16 @@ class CudaMeter:
     @property
     def peak_bytes(self) -> int | None:
         """The most that tensors took, as `max_memory_allocated` counts it."""
-        now = torch.cuda.max_memory_allocated() if _in_use() else 0
-        return max(self._allocated, now)
+        return _highest(self._peaks.allocated)
 
     @property
     def reserved_bytes(self) -> int | None:
         """The most that the allocator held, as `max_memory_reserved` counts it."""
-        now = torch.cuda.max_memory_reserved() if _in_use() else 0
-        return max(self._reserved, now)
+        return _highest(self._peaks.reserved)
 
-    def reset_peak(self) -> None:
-        """Let the peaks start again."""
-        if _in_use():
-            torch.cuda.reset_peak_memory_stats()
+    def lap(self) -> int | None:
+        """The most that tensors took since the last lap; resets of the peak do not matter to it."""
+        return _highest(self._peaks.lap)
 
     def label(self, tensors: Sequence[torch.Tensor], label: Label) -> None:
         """Say what the blocks of these tensors are for; noted only once memory has run out."""
@@ -73,7 +70,7 @@ class CudaMeter:
 
     def snapshot(self) -> str:
         """Write what torch's allocator holds, for https://pytorch.org/memory_viz; returns the file, or "" for none."""
-        if not _in_use():
+        if not _in_use() or not _counts():
             return ""
         self._ran_out = torch.cuda.memory_allocated()
         with contextlib.suppress(OSError):
@@ -88,15 +85,24 @@ class CudaMeter:
             torch.cuda.set_per_process_memory_fraction(min(1.0, capacity / total), device)
         torch.cuda.memory._record_memory_history(context="state", stacks="python", max_entries=HISTORY)
 
-    def _keep_peaks(self, name: str) -> None:
-        plain = getattr(torch._C, name)
 
-        @functools.wraps(plain)
-        def reset(*arguments: Any) -> Any:
-            self._allocated, self._reserved = self.peak_bytes or 0, self.reserved_bytes or 0
-            return plain(*arguments)
+def _highest(figure: Callable[[int], int]) -> int | None:
+    """A figure of the device of which it is highest; 0 before the program uses one."""
+    if not _counts():
+        return None
+    return max((figure(device) for device in _devices()), default=0)
 
-        setattr(torch._C, name, reset)
+
+def _devices() -> Iterator[int]:
+    """Those on which the process has a context."""
+    for device in range(torch.cuda.device_count()) if _in_use() else ():
+        if torch._C._cuda_hasPrimaryContext(device):  # type: ignore[attr-defined]  # torch's stub leaves it out
+            yield device
+
+
+def _counts() -> bool:
+    """Whether torch's allocator counts; one that the program brings does not."""
+    return torch.cuda.get_allocator_backend() != "pluggable"
 
 
 def _in_use() -> bool:
