@@ -45,8 +45,8 @@ def check_device(scenario: Scenario) -> None:
         raise RunError("devices.kind is cuda, and the installed torch is not built for CUDA; install one that is")
     if _lacks_the_engine(scenario):
         raise RunError(
-            "emulate on a GPU needs the extension prism.gpu._device, which was not built; run `make ext` where nvcc, "
-            "of the CUDA toolkit, is found, or emulate with devices.kind cpu"
+            "emulation and paced answers on a GPU need the extension prism.gpu._device, which was not built; run "
+            "`make ext` where nvcc, of the CUDA toolkit, is found, or choose devices.kind cpu"
         )
 
 
@@ -82,17 +82,23 @@ def built_for_cuda() -> bool:
 
 
 def _lacks_the_engine(scenario: Scenario) -> bool:
-    """Whether the scenario emulates, and what that needs on a GPU was not built."""
-    return "emulate" in scenario.stages and library_path() is None
+    """Whether the scenario has ranks in a sandbox, and what that needs on a GPU was not built."""
+    return _has_a_sandbox(scenario) and library_path() is None
+
+
+def _has_a_sandbox(scenario: Scenario) -> bool:
+    """Whether ranks run among virtual ones, in an emulation or to be timed."""
+    paced = "calibrate" in scenario.stages and scenario.calibrate.answers == "paced"
+    return paced or "emulate" in scenario.stages
 
 
 def _cpu_only(scenario: Scenario) -> str:
     """What of a scenario is not available on a GPU, in words; "" for nothing."""
     if scenario.devices.present_as is not None:
         return f"a CPU is presented as {scenario.devices.present_as}, which a GPU needs not be"
-    if scenario.calibrate.answers == "paced":
-        return "paced answers are not available on a GPU yet"
-    if "emulate" in scenario.stages and scenario.network.algorithm != "ring":
+    if scenario.launcher.workers > 1:
+        return "several workers are not available on a GPU yet"
+    if _has_a_sandbox(scenario) and scenario.network.algorithm != "ring":
         return f"network.algorithm {scenario.network.algorithm} is not emulated on a GPU yet, only ring is"
     if (
         "emulate" in scenario.stages

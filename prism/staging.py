@@ -122,8 +122,9 @@ def with_sandbox(scenario: Scenario, sandbox: Sequence[int] | None) -> Scenario:
 def paced(scenario: Scenario, ranks: Sequence[int], iterations: int) -> Scenario:
     """The scenario with a slice in the sandbox, to be timed there for as many iterations as in `fast`; 0 for all.
 
-    What the others put in does not matter.
+    What the others put in does not matter. Where ranks run is decided already, by what the scenario itself asks for.
     """
+    devices = msgspec.structs.replace(scenario.devices, kind=device_kind(scenario))
     emulate = msgspec.structs.replace(
         scenario.emulate,
         sandbox=tuple(ranks),
@@ -131,7 +132,7 @@ def paced(scenario: Scenario, ranks: Sequence[int], iterations: int) -> Scenario
         iterations=iterations or None,
         program=None,
     )
-    return msgspec.structs.replace(scenario, emulate=emulate)
+    return msgspec.structs.replace(scenario, devices=devices, emulate=emulate)
 
 
 def kept(scenario: Scenario) -> Kept:

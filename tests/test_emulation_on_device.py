@@ -11,6 +11,7 @@ import pytest
 
 from prism import coordinator, emulation
 from prism.core.emulation.communicator_memory import Uses, communicator_bytes
+from prism.core.emulation.sandboxed import Sandboxed
 from prism.errors import ProgramError
 from prism.net.messages import Setup
 from prism.result import Result
@@ -131,3 +132,51 @@ def test_a_program_that_does_something_else_is_told_with_both_sides(tmp_path: Pa
     assert run.result.diagnosis is not None
     assert run.result.diagnosis.kind == "diverged"
     assert "now all_gather of" in run.result.diagnosis.summary
+
+
+def paced(script: Path, args: tuple[str, ...], world: int, out: Path) -> coordinator.Coordinator:
+    """A program calibrated beside the communication that it would have; all ranks one by one."""
+    calibrate = Calibrate(warmup=1, answers="paced", slice=1)
+    given = coordinator.Coordinator(scenario(script, args, world, semantics="nccl", calibrate=calibrate), out)
+
+    async def run() -> None:
+        async with given as ranks:
+            ranks.replay(await ranks.calibrate(await ranks.capture()))
+
+    asyncio.run(run())
+    return given
+
+
+def test_paced_ranks_get_what_steers_them_and_are_timed_by_the_device(tmp_path: Path) -> None:
+    told = []
+    with pytest.MonkeyPatch.context() as patch:
+        hear = Sandboxed.timed
+        patch.setattr(Sandboxed, "timed", lambda self, event: (told.append(event), hear(self, event))[1])
+        run = paced(PROGRAMS / "device_collectives.py", (), 4, tmp_path / "out")
+    assert run.result.iteration_ns is not None
+    assert len(run.result.iteration_ns) == 1
+    assert run.result.calibration is not None
+    assert [one.throttled for one in run.result.calibration.clocks] == [["power cap"]] * 4
+    for rank in range(4):
+        captured, emulated = (
+            [line for line in (tmp_path / "out" / "ranks" / name).read_text().splitlines() if "future" not in line]
+            for name in (f"{rank}.log", f"{rank}.emulate.log")
+        )
+        assert emulated == captured != []  # of what a future gives nobody is told that it is waited for
+        segments = [ns for event in told if event.rank == rank for ns in event.durations]
+        steps = run.folder.load_record(rank).steps
+        assert len(segments) == len(steps)
+        assert min(segments[1:]) >= 0
+
+
+def test_paced_calibration_of_a_job_has_its_structure(tmp_path: Path) -> None:
+    run = paced(JOBS / "job_ddp.py", ("3",), 2, tmp_path / "out")
+    assert run.result.iteration_ns is not None
+    assert len(run.result.iteration_ns) == 2
+    for rank in range(2):
+        ranks = tmp_path / "out" / "ranks"
+        captured, emulated = (
+            references([(ranks / name).read_text()])[0]["loss"] for name in (f"{rank}.log", f"{rank}.emulate.log")
+        )
+        assert len(emulated) == len(captured) == 3
+        assert emulated[0] == captured[0]  # before the first sum of gradients, to which virtual ranks bring zeros

@@ -10,7 +10,7 @@ from prism import kinds
 from prism.command import main
 from prism.errors import RunError, ScenarioError
 from prism.gpu.cuda import nvml
-from prism.scenario import STAGES, Calibrate, Devices, Emulate, Fold, Network, Scenario
+from prism.scenario import STAGES, Calibrate, Devices, Emulate, Fold, Launcher, Network, Scenario
 from tests.running import scenario
 
 PROGRAM = Path(__file__).with_name("programs") / "averages.py"
@@ -33,10 +33,10 @@ class TestWithAGpu:
         assert kinds.device_kind(on("cpu")) == "cpu"
 
     def test_auto_leaves_it_where_only_a_cpu_can_do_what_is_asked(self) -> None:
-        blocks = {"calibrate": Calibrate(answers="paced")}
+        blocks = {"launcher": Launcher(workers=2)}
         assert kinds.device_kind(on("auto", **blocks)) == "cpu"
-        with pytest.raises(ScenarioError, match=r"\$.devices.kind: paced answers are not available on a GPU yet"):
-            kinds.check_device(on("cuda", **blocks))
+        with pytest.raises(ScenarioError, match=r"devices\.kind cuda is not available yet for several"):
+            on("cuda", **blocks)
 
     @pytest.mark.parametrize(
         ("blocks", "told"),
@@ -59,14 +59,26 @@ class TestWithAGpu:
         assert kinds.device_kind(on("auto", stages=STAGES, **blocks)) == "cuda"
         kinds.check_device(on("cuda", stages=STAGES, **blocks))
 
-    def test_emulation_needs_an_extension(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize("blocks", [{"stages": STAGES}, {"calibrate": Calibrate(answers="paced")}])
+    def test_a_sandbox_needs_an_extension(self, blocks: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(kinds, "library_path", lambda: None)
-        assert kinds.device_kind(on("auto", stages=STAGES)) == "cpu"
+        assert kinds.device_kind(on("auto", **blocks)) == "cpu"
         with pytest.raises(RunError, match=r"prism.gpu._device, which was not built; run `make ext` where nvcc"):
-            kinds.check_device(on("cuda", stages=STAGES))
+            kinds.check_device(on("cuda", **blocks))
         monkeypatch.setattr(kinds, "library_path", lambda: Path("_device.so"))
-        assert kinds.device_kind(on("auto", stages=STAGES)) == "cuda"
-        kinds.check_device(on("cuda", stages=STAGES))
+        assert kinds.device_kind(on("auto", **blocks)) == "cuda"
+        kinds.check_device(on("cuda", **blocks))
+
+    def test_answers_need_none_where_nothing_is_calibrated(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(kinds, "library_path", lambda: None)
+        kinds.check_device(on("cuda", stages=("capture",), calibrate=Calibrate(answers="paced")))
+
+    def test_paced_answers_along_trees_are_left_to_a_cpu(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(kinds, "library_path", lambda: Path("_device.so"))
+        blocks = {"calibrate": Calibrate(answers="paced"), "network": Network(algorithm="auto")}
+        assert kinds.device_kind(on("auto", **blocks)) == "cpu"
+        with pytest.raises(ScenarioError, match="algorithm auto is not emulated on a GPU yet, only ring is"):
+            kinds.check_device(on("cuda", **blocks))
 
     def test_ranks_are_timed_one_by_one_unless_slices_are_given(self) -> None:
         assert kinds.timed_apart(on("auto")).slices() == ((0,), (1,))

@@ -8,7 +8,7 @@ import pytest
 
 from prism import kinds, staging
 from prism.folder import Folder
-from prism.scenario import Capture, Devices, Program, Scenario
+from prism.scenario import STAGES, Capture, Devices, Emulate, Program, Scenario
 from tests.running import scenario
 
 PROGRAM = Path(__file__).with_name("programs") / "averages.py"
@@ -43,3 +43,15 @@ def test_a_gpu_that_is_timed_gets_no_large_results(payloads: str, taken: str, tm
 
 def test_on_a_cpu_all_that_is_kept_is_taken(tmp_path: Path) -> None:
     assert staging.stage_setup(scenario(PROGRAM), Folder(tmp_path), "calibrate", 0).kept.payloads == "all"
+
+
+@pytest.mark.parametrize(("ranks", "kind"), [(1, "cuda"), (2, "cpu")])
+def test_slices_are_paced_where_the_scenarios_ranks_run(ranks: int, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a slice needs of an emulation does not decide again: `replicas` of two sandbox ranks keep this on a CPU."""
+    monkeypatch.setattr(kinds, "built_for_cuda", lambda: True)
+    monkeypatch.setattr(kinds, "library_path", lambda: Path("/device.so"))
+    sandbox = Emulate(sandbox=tuple(range(ranks)), contribution="replicas")
+    given = scenario(PROGRAM, devices=Devices(kind="auto"), stages=STAGES, emulate=sandbox)
+    assert kinds.device_kind(given) == kind
+    timed = staging.paced(given, (0,), 3)
+    assert (kinds.device_kind(timed), timed.emulate.contribution, timed.emulate.iterations) == (kind, "zeros", 3)

@@ -46,7 +46,11 @@ class [[gnu::visibility("hidden")]] CarriedWork final : public c10d::Work {
   c10::intrusive_ptr<Future> getFuture() override {
     if (goes_backward()) {
       auto self = c10::intrusive_ptr<CarriedWork>::reclaim_copy(this);
-      queue_callback([self] { self->tell("wait_for_future"); });
+      queue_callback([self] {
+        self->tell("wait_for_future");
+        self->carried_->getFuture()->wait();  // as the reducer does next; what follows is the program's time again
+        self->tell("go_on");
+      });
     }
     return carried_->getFuture();
   }

@@ -7,6 +7,7 @@ through the plan and the releases to its results, and nothing but the kernels is
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import time
@@ -23,8 +24,10 @@ import torch.distributed as dist
 from prism.core.graph import OpKind
 from prism.gpu._backend import Backend
 from prism.gpu.cuda.driver import Driver
+from prism.gpu.cuda.nvml import Clocks
+from prism.gpu.cuda.watch import ClockWatch
 from prism.gpu.emulation.buffers import Buffer
-from prism.gpu.emulation.device import abi, life, nccl
+from prism.gpu.emulation.device import abi, life, nccl, paced
 from prism.gpu.emulation.device import link as device_link
 from prism.gpu.emulation.device.engine import MODES
 from prism.gpu.emulation.device.id_store import IdStore
@@ -35,6 +38,8 @@ from prism.net.board import Board
 from tests.gpu.fake_nccl import FakeGroup
 
 POLL_S = 0.0005
+HOT = Clocks(1400, 690.4, 80, ("power cap",))
+"""How the device runs, always."""
 
 
 class FakeDevice:
@@ -163,8 +168,24 @@ def _read(part: Part | None, nbytes: int) -> bytes:
         return os.pread(file.fileno(), part.nbytes, part.offset)
 
 
+class FakeEvent:
+    """The time at which it was recorded: what the host has done by then, the device has too."""
+
+    def __init__(self) -> None:
+        self.at = time.monotonic_ns()
+
+    def query(self) -> bool:
+        return True
+
+    def synchronize(self) -> None:
+        pass
+
+    def elapsed_time(self, other: FakeEvent) -> float:
+        return (other.at - self.at) / 1e6
+
+
 class FakeDriver(Driver):
-    """Tensors of the host are the device's; there are no events, so that the host's clock counts."""
+    """Tensors of the host are the device's, whose clock is the host's."""
 
     def holds(self, tensor: torch.Tensor) -> bool:
         return True
@@ -173,7 +194,19 @@ class FakeDriver(Driver):
         return 0
 
     def ready(self) -> bool:
+        return True
+
+    def capturing(self) -> bool:
         return False
+
+    def current(self) -> Any:
+        return None
+
+    def mark(self, stream: Any, timed: bool = False) -> Any:
+        return FakeEvent()
+
+    def pinned(self, nbytes: int) -> torch.Tensor:
+        return torch.empty(nbytes, dtype=torch.uint8)
 
 
 def process_group(store: Any, rank: int, size: int, options: Any) -> Any:
@@ -189,3 +222,4 @@ nccl.process_group = process_group
 nccl._options = lambda name, ranks, options, timeout: options
 life.prepare = lambda setup, link: MemoryMeter()  # type: ignore[assignment, return-value]
 device_link.Driver = FakeDriver  # type: ignore[misc]
+paced.ClockWatch = functools.partial(ClockWatch, look=lambda gpu: HOT)  # type: ignore[assignment, misc]

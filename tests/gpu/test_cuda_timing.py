@@ -14,6 +14,7 @@ from prism.core.events import Delivered, Marked, Posted, Timed, Waited
 from prism.core.graph import OpKind
 from prism.core.instructions import Deliver
 from prism.core.stage.kept import Kept
+from prism.gpu.cuda.compensated import CompensatedTiming
 from prism.gpu.cuda.nvml import Clocks
 from prism.gpu.cuda.stand_in import stand_in
 from prism.gpu.cuda.timing import Timing
@@ -98,10 +99,11 @@ def test_what_is_made_up_is_what_a_cpu_makes_up(call: Call, outputs: list[int]) 
     assert [one.tolist() for one in ours] == [one.tolist() for one in theirs]
 
 
+@pytest.mark.parametrize("kind", [Timing, CompensatedTiming])
 class TestTiming:
-    def test_segments_last_from_where_the_program_goes_on_to_where_it_calls(self) -> None:
+    def test_segments_last_from_where_the_program_goes_on_to_where_it_calls(self, kind: type[Timing]) -> None:
         driver, told = FakeDriver(), list[tuple[int, tuple[int, ...]]]()
-        timing = Timing(driver, lambda *what: told.append(what))
+        timing = kind(driver, lambda *what: told.append(what))
         for call, goes_on in ((3.0, 4.0), (10.0, 12.5), (13.0, 13.0)):
             driver.ms = call
             timing.call()
@@ -113,10 +115,51 @@ class TestTiming:
         timing.conclude()
         assert told[1:] == [(2, (500_000,))]
 
+    def test_a_graph_that_is_being_captured_gets_no_event(
+        self, kind: type[Timing], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        driver, told = FakeDriver(), list[int]()
+        monkeypatch.setattr(driver, "capturing", lambda: True)
+        timing = kind(driver, lambda first, durations: told.extend(durations))
+        for _ in range(2):
+            timing.step()
+            timing.resume()
+        timing.conclude()
+        assert (told, driver.default.log) == ([-1, -1], [])
+
+
+class TestTimingAlone:
+    def test_nothing_lies_between_a_step_and_one_that_follows_it(self) -> None:
+        driver, told = FakeDriver(), list[int]()
+        timing = Timing(driver, lambda first, durations: told.extend(durations))
+        timing.step()
+        timing.resume()
+        driver.work(2.0)
+        timing.step()
+        driver.work(30.0)  # what the program's stream gets meanwhile, and waits for
+        timing.call()
+        timing.follow()
+        timing.resume()
+        driver.work(1.0)
+        timing.step()
+        timing.conclude()
+        assert told == [-1, 2_000_000, 0, 1_000_000]
+
+    def test_it_holds_nobody(self) -> None:
+        driver = FakeDriver()
+        timing = Timing(driver, lambda first, durations: None)
+        driver.work(5.0)
+        timing.step()
+        driver.ms += 1.0
+        timing.resume()
+        assert driver.free == 5.0
+
+
+class TestCompensation:
     @given(st.lists(st.tuples(KERNELS, st.integers(0, 50), st.integers(50, 900)), min_size=1, max_size=12))
     def test_what_a_step_takes_here_instead_of_there_changes_nothing(self, segments: list[Segment]) -> None:
         driver, told = FakeDriver(), list[int]()
-        timing = Timing(driver, lambda first, durations: told.extend(durations))
+        timing = CompensatedTiming(driver, lambda first, durations: told.extend(durations))
         timing._is_far = lambda: False  # type: ignore[method-assign]
         timing.step()
         for kernels, held, here in [*segments, ([], 0, 50)]:
@@ -130,7 +173,7 @@ class TestTiming:
 
     def test_a_device_that_is_far_behind_is_left_alone(self) -> None:
         driver = FakeDriver()
-        timing = Timing(driver, lambda first, durations: None)
+        timing = CompensatedTiming(driver, lambda first, durations: None)
         ends = []
         for _ in range(2):
             driver.work(5.0)
@@ -142,7 +185,7 @@ class TestTiming:
 
     def test_a_step_that_is_no_usual_one_is_not_made_up_for(self) -> None:
         driver, told = FakeDriver(), list[int]()
-        timing = Timing(driver, lambda first, durations: told.extend(durations))
+        timing = CompensatedTiming(driver, lambda first, durations: told.extend(durations))
         timing.step()
         driver.work(50.0)
         timing.step(30_000)
@@ -153,16 +196,6 @@ class TestTiming:
         timing.step()
         timing.conclude()
         assert told == [-1, 50_000_000, 1_000_000]
-
-    def test_a_graph_that_is_being_captured_gets_no_event(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        driver, told = FakeDriver(), list[int]()
-        monkeypatch.setattr(driver, "capturing", lambda: True)
-        timing = Timing(driver, lambda first, durations: told.extend(durations))
-        for _ in range(2):
-            timing.step()
-            timing.resume()
-        timing.conclude()
-        assert (told, driver.default.log) == ([-1, -1], [])
 
     def test_a_rank_tells_what_its_device_took(self, tmp_path: Path) -> None:
         with on_stage(tmp_path, answered=True, kept=Kept(payloads="none")) as stage:

@@ -16,6 +16,7 @@ from prism.core.events import Noticed, Staged, Timed
 from prism.core.graph import OpKind
 from prism.core.instructions import PageIn, PageOut
 from prism.gpu.cuda import nvml
+from prism.gpu.cuda.compensated import CompensatedTiming
 from prism.gpu.cuda.copies import Copier
 from prism.gpu.cuda.device_link import DeviceLink
 from prism.gpu.cuda.driver import Driver
@@ -26,7 +27,6 @@ from prism.gpu.cuda.posting_cost import NOTHING, PostingCost
 from prism.gpu.cuda.residency import Residency
 from prism.gpu.cuda.slots import Slots
 from prism.gpu.cuda.stager import Input, Stager
-from prism.gpu.cuda.timing import Timing
 from prism.gpu.cuda.two_threads import TwoThreads
 from prism.gpu.cuda.watch import ClockWatch
 from prism.gpu.group.tensors import nbytes
@@ -44,7 +44,7 @@ class CudaLink(TwoThreads, DeviceLink):
         self._unwaited: dict[int, None] = {}  # operations of the device that the program has not waited for
         self._gates: dict[Any, Gate] = {}  # by the stream that parks
         self._slots = Slots(self.driver)
-        self._timing = Timing(self.driver, self._told)
+        self._timing = CompensatedTiming(self.driver, self._told)
         self._watch: ClockWatch | None = None
         self._cost: PostingCost | None = None  # of NCCL's calls, once the program has posted one
         self._batch = 0  # the newest one whose cost has been counted

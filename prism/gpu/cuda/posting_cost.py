@@ -1,6 +1,6 @@
 """What NCCL's calls hold the host for, which PRISM's own do not: measured in a rank's process, on a group of one.
 
-By that much the host is less ahead of its device after a call (prism.gpu.cuda.timing).
+By that much the host is less ahead of its device after a call (prism.gpu.cuda.compensated).
 
 A group of one passes through all that torch's NCCL backend does on the host, and NCCL launches a kernel or a copy for
 it. How NCCL plans a kernel among several members is left out, so that what is measured is rather too little.

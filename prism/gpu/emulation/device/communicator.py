@@ -67,14 +67,15 @@ class DeviceCommunicator(Communicator):
         self._refuse_host(inputs, outputs)
         self._watch_threads()
         operation = Operation(self._link, outputs)
-        operation.handle, fate = self._link.post_on_device(self.name, call, compute, self._number, operation)
+        accepted = self._link.post_on_device(self.name, call, compute, self._number, operation)
+        operation.handle = accepted.handle
         self.posted += 1
         if self._together is not None:
-            self._together.handles.append(operation.handle)
-        if fate is Fate.CARRIED:
-            return Told(self._link, operation.handle)
+            self._together.add(accepted, outputs)
+        if accepted.fate is Fate.CARRIED:
+            return Told(self._link).add(accepted, outputs)
         work = self._wrap(operation)
-        if fate is Fate.EMPTY:
+        if accepted.fate is Fate.EMPTY:
             keep_own(call, self.rank, inputs, outputs)
             operation.deliver(None)
         self._link.resume()

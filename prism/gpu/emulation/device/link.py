@@ -6,14 +6,16 @@ Tensors of the host, in groups of backend gloo, are carried out as on a CPU.
 from __future__ import annotations
 
 import enum
-import socket
 import threading
 import time
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
 
 from prism.core.calls import Call
 from prism.core.events import Broke, Completed, Posted, Timed
+from prism.core.record import PostStep
 from prism.gpu.cuda.driver import Driver
 from prism.gpu.cuda.two_threads import TwoThreads
 from prism.gpu.emulation.device import abi
@@ -21,8 +23,8 @@ from prism.gpu.emulation.device.engine import Engine
 from prism.gpu.emulation.device.mark_times import MarkTimes
 from prism.gpu.emulation.device.nccl import Carriers
 from prism.gpu.emulation.participant import START_POLL_S
-from prism.gpu.emulation.sandbox import SandboxLink, take_part
-from prism.gpu.processes.birth import Birth
+from prism.gpu.emulation.sandbox import SandboxLink
+from prism.gpu.processes.output import note
 from prism.gpu.pruned import GRACE_S
 from prism.gpu.rank.pending import Pending
 from prism.net.frames import pack
@@ -37,6 +39,14 @@ class Fate(enum.Enum):
     CARRIED = enum.auto()
     EMPTY = enum.auto()
     LEFT = enum.auto()
+
+
+class Accepted(NamedTuple):
+    """An operation that was posted: its handle, what becomes of it, and its step in the record, if it has one."""
+
+    handle: int
+    fate: Fate
+    step: PostStep | None = None
 
 
 class DeviceLink(TwoThreads, SandboxLink):
@@ -57,11 +67,8 @@ class DeviceLink(TwoThreads, SandboxLink):
         threading.Thread(target=self._look, name="prism-device", daemon=True).start()
         super().begin()
 
-    def post_on_device(self, group: str, call: Call, compute: int, batch: int, pending: Pending) -> tuple[int, Fate]:
-        """Tell of an operation of the device; returns its handle, and what is to become of it.
-
-        One that is left alone never ends, as `pending` does not.
-        """
+    def post_on_device(self, group: str, call: Call, compute: int, batch: int, pending: Pending) -> Accepted:
+        """Tell of an operation of the device; one that is left alone never ends, as `pending` does not."""
         site = self._site()
         with self._sending:
             self._handles += 1
@@ -73,14 +80,19 @@ class DeviceLink(TwoThreads, SandboxLink):
             self._line.sendall(pack(told))
         if taken is None:
             self._pending[handle] = pending
-            return handle, Fate.LEFT
-        entries = self.engine.plan.entries.get(taken[0])
+            return Accepted(handle, Fate.LEFT)
+        op, step = taken
+        entries = self.engine.plan.entries.get(op)
         if entries:
-            self._open[handle] = taken[0]
+            self._open[handle] = op
         else:  # else the device shows it, when it comes to it
-            self.participant.show(taken[0])
+            self.participant.show(op)
             self.tell(Completed(rank=self.rank, handle=handle))
-        return handle, Fate.CARRIED if entries is None or entries else Fate.EMPTY
+        return Accepted(handle, Fate.CARRIED if entries is None or entries else Fate.EMPTY, step)
+
+    def recorded_result(self, step: PostStep, outputs: Sequence[torch.Tensor]) -> Callable[[], None] | None:
+        """What puts the result of a step into its outputs once NCCL is done; here nothing: NCCL's own counts."""
+        return None
 
     def mark(self) -> None:
         """An iteration ends here, for the device as soon as it comes to it."""
@@ -112,23 +124,9 @@ class DeviceLink(TwoThreads, SandboxLink):
 
     def _failed(self, report: abi.Report) -> None:
         """The engine cannot go on; those who know why say so better, in a moment."""
-        if report.kind == abi.ABORTED and self.participant.any_ended():
-            return
+        if report.kind == abi.ABORTED:
+            note(report.text.decode())
         if report.kind != abi.FAILED:
             time.sleep(GRACE_S)
         where = f" (group {report.group.decode()}, its operation {report.number})" if report.group else ""
         self.tell(Broke(rank=self.rank, reason=f"the engine on the device: {report.text.decode()}{where}"))
-
-
-def device_link(birth: Birth, line: socket.socket) -> DeviceLink:
-    """The link of a sandbox rank on a GPU, and its part in the emulation."""
-    setup = birth.setup
-    assert setup.emulation is not None
-    link = DeviceLink(birth.rank, line, Path(setup.scratch), Path(setup.payloads), birth.stage, True, setup.kept)
-    directory = Path(setup.emulation.directory)
-    schedule = take_part(link, birth)
-    emulation, payloads = setup.emulation, Path(setup.payloads)
-    pool = emulation.pool // len(schedule.touching.sandbox)
-    link.engine = Engine(schedule, birth.rank, directory, payloads, pool, link.driver.index, emulation.arc_device)
-    link.carriers = Carriers(link.engine, directory)
-    return link

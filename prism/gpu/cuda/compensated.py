@@ -1,0 +1,75 @@
+"""Timing a program that is answered at once, and is to run as if NCCL had been called.
+
+How far the host is ahead of the device decides how long the device takes for what follows, and PRISM's part of a step
+takes longer than NCCL's, `held`, which is what a host is busy with there in reality. So the stream is held between the
+two events of a step until the host is as far ahead as it would be: by what it was ahead when it called, less `held`. If
+that is less than nothing, the device would idle so long, and the segment before the step gets it. While the device is
+more than a whole segment behind, it is left alone: how far does not matter then, and a device that rests runs faster
+afterwards.
+"""
+
+from __future__ import annotations
+
+from prism.gpu.cuda.driver import Driver
+from prism.gpu.cuda.timing import Step, Timing, Told
+
+LONGEST = 20_000_000
+"""ns: a step that takes longer is no usual one, as where something is measured or loaded; nobody is held for it."""
+
+LAUNCH = 20_000
+"""ns: with less to do a device counts as idle; it is what an event takes to get there, and some more."""
+
+
+class CompensatedTiming(Timing):
+    """A Timing that gives back what the host loses of its lead to PRISM, and takes what it would lose to NCCL."""
+
+    def __init__(self, driver: Driver, told: Told) -> None:
+        super().__init__(driver, told)
+        self._arrived = 0  # when the program has called
+        self._held: int | None = None  # of the newest step, until the program goes on from it
+        self.idle = 0  # steps at which the device had nothing left to do
+
+    def call(self) -> None:
+        """The program calls: what follows is no part of its time."""
+        if self._called is None:
+            super().call()
+            self._arrived = self._driver.now()
+
+    def step(self, held: int = 0) -> None:
+        """A step happens, of the call before or now; in reality it holds the host for so many ns."""
+        super().step()
+        self._held = held
+
+    def resume(self) -> None:
+        """The program goes on from the last step."""
+        if self._last is not None and self._last.before is not None and self._held is not None:
+            self._make_up_for(self._last, self._held)
+        self._held = None
+        super().resume()
+
+    def _make_up_for(self, step: Step, held: int) -> None:
+        """Hold the stream, or note that it idles, so that the host is as far ahead as it would be."""
+        took = self._driver.now() - self._arrived
+        if took > LONGEST:
+            return
+        ahead = self._ahead(step, took)
+        if ahead is None:
+            if not self._is_far():
+                self._driver.sleep(took - held)
+            return
+        self.idle += ahead < LAUNCH
+        self._driver.sleep(ahead - held)
+        self._last = step._replace(idle=max(0, held - ahead))
+
+    def _is_far(self) -> bool:
+        """Whether the device has not even come to the end of the step before the last one."""
+        return bool(self._steps) and not self._steps[-1].over()
+
+    def _ahead(self, step: Step, took: int) -> int | None:
+        """By how many ns the host was ahead when the program called; None where it still is, after all that it took."""
+        if not step.before.query():
+            return None
+        now = self._driver.mark(self._driver.current(), timed=True)
+        now.synchronize()
+        idled: float = step.before.elapsed_time(now)
+        return max(0, took - round(idled * 1e6))
