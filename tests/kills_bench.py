@@ -182,8 +182,9 @@ class Lane:
         seconds = time.monotonic() - crew.killed_at
         if not reason:
             self.bench.compare(out)
-        if not isinstance(kill.blow, signal.Signals) and kill.blow != "delay":
-            await self._end_crew()  # the fault may be found out only now
+        unnoticed = bool(crew.killed) and not reason
+        if kill.blow != "delay" and (unnoticed or not isinstance(kill.blow, signal.Signals)):
+            await self._end_crew()  # what came after the last word may be found out only now
         return Outcome(crew.killed, reason, seconds, load())
 
     async def _of_command(self, kill: Kill, out: Path) -> Outcome:
