@@ -140,7 +140,8 @@ class Coordinator(Run):
         with self._stage("emulate"):
             scenario = with_sandbox(self.scenario, sandbox)
             emulated = await self._emulate(graph, scenario, self._sandbox_records(scenario), attach=attach)
-            self.result.warnings += [one for one in emulated.exchange.warnings.told() if one.kind != ATTACH]
+            told = [one for one in emulated.exchange.warnings.told() if one.kind != ATTACH]
+            self.result.warnings += [one for one in told if one not in self.result.warnings]  # the capture's too
             self.result.emulation = emulated.result(scenario.calibrate.warmup)
             self._progress.emulated = self.result.emulation
         if scenario.emulate.sandbox != self.scenario.emulate.sandbox:  # that of the scenario is still to be done
@@ -204,6 +205,7 @@ class Coordinator(Run):
         scenario = paced(self.scenario, ranks, iterations)
         records = {rank: self.folder.load_record(rank) for rank in ranks}
         emulated = await self._emulate(graph, scenario, records, worker, recorded=True)
+        self.clocks.update(emulated.exchange.clocks)
         return {worker: [emulated.exchange.durations(rank) for rank in ranks]}
 
     async def _emulate(

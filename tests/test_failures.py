@@ -160,3 +160,13 @@ def test_an_exception_comes_with_its_traceback_first(tmp_path: Path) -> None:
 def test_a_diagnosis_does_not_depend_on_who_came_first(tmp_path: Path) -> None:
     found = [diagnose(FAILURES["sizes differ"], slots, tmp_path / f"{slots}") for slots in (1, 2, 3)]
     assert len({msgspec.json.encode(diagnosis) for diagnosis in found}) == 1
+
+
+@pytest.mark.parametrize(
+    ("what", "words"), [("mute", "Mute: <exception str() failed>"), ("surrogate", "ValueError: half of \\ud83d")]
+)
+def test_what_cannot_be_said_is_told_all_the_same(what: str, words: str, tmp_path: Path) -> None:
+    run = capture(scenario(PROGRAMS / "unsayable.py", (what,), world=1), tmp_path / "out")
+    assert run.result.diagnosis is not None
+    assert f"rank 0 raised {words} at unsayable.py:11" in run.result.diagnosis.summary
+    assert words in run.output[0]

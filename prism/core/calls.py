@@ -50,7 +50,7 @@ class Call(msgspec.Struct, array_like=True, frozen=True):
 
 
 class StoreCall(msgspec.Struct, array_like=True, frozen=True):
-    """One call of the key-value store: set, get, add, wait, check, compare_set, delete, count, append."""
+    """One call of the key-value store: set, get, add, wait, check, compare_set, delete, append; count, of a prefix."""
 
     action: str
     keys: tuple[str, ...] = ()

@@ -53,6 +53,7 @@ class Posted(Event, frozen=True):
     batch: int = 0  # the rank's number of the batch that the post is part of; 0 for none
     staged: bool = True  # whether the payload's bytes are there already; else a Staged follows
     checksum: int = 0  # of the payload, where the rank is told to compute it
+    main: bool = True  # else another thread than the main one has posted it
 
 
 class Staged(Event, frozen=True):

@@ -28,10 +28,12 @@ class PostStep(msgspec.Struct, tag="post", array_like=True):
     rest: Ref | None = None
     dropped: int = 0  # bytes of a result that is not in the record
     checksum: int = 0  # of what the rank put in, where ranks are compared
+    main: bool = True  # else another thread than the main one posted it: where among its steps is chance
 
     def told(self) -> str:
         """The step in words, for a divergence."""
-        return f"{self.call.name} of {self.call.count} x {self.call.dtype} on group {self.group} at {self.site or '?'}"
+        where = f"at {self.site or '?'}" if self.site or self.main else "on another thread"
+        return f"{self.call.name} of {self.call.count} x {self.call.dtype} on group {self.group} {where}"
 
 
 class WaitStep(msgspec.Struct, tag="wait", array_like=True):

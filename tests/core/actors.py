@@ -61,14 +61,17 @@ def posted(
     payload: Ref | None = None,
     site: str = "",
     staged: bool = True,
+    main: bool = True,
+    compute: int = 0,
 ) -> Posted:
     return Posted(
-        rank=rank, group=group, handle=handle, call=of or barrier(), payload=payload, site=site, staged=staged
-    )
+        rank=rank, group=group, handle=handle, call=of or barrier(), payload=payload, site=site, staged=staged,
+        main=main, compute=compute,
+    )  # fmt: skip
 
 
-def waited(rank: int, *handles: int, blocks: bool = True, site: str = "") -> Waited:
-    return Waited(rank=rank, handles=handles, blocks=blocks, site=site)
+def waited(rank: int, *handles: int, blocks: bool = True, site: str = "", compute: int = 0) -> Waited:
+    return Waited(rank=rank, handles=handles, blocks=blocks, site=site, compute=compute)
 
 
 def asked(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prism.core.calls import Call, Reply, StoreCall
+from prism.core.calls import Call, Ref, Reply, StoreCall
 from prism.core.events import Clocked, ClockState, Marked, Timed
 from prism.core.graph import OpKind
 from prism.core.record import MarkStep, PostStep, RankRecord, WaitStep
@@ -37,6 +37,57 @@ def test_another_call_has_diverged() -> None:
 def test_a_wait_for_something_else_has_diverged() -> None:
     with pytest.raises(Diverged, match=r"then the end of an iteration; now a wait for its operations \[1\] at \?"):
         answers(MarkStep()).wait(waited(0, 1))
+
+
+def saving(handle: int, result: Ref | None = None) -> PostStep:
+    """A post on the group of a thread beside the main one, as a checkpoint that is saved meanwhile makes."""
+    return PostStep("saving", handle, barrier(), "", result=result, main=False)
+
+
+def test_posts_of_another_thread_may_come_later_than_in_the_capture() -> None:
+    training = [PostStep("default", handle, all_reduce(), "train.py:5") for handle in (1, 3)]
+    of = answers(training[0], saving(2, RESULT), training[1], WaitStep((1, 3), "train.py:6"), MarkStep())
+    for event in (posted(0, 1, all_reduce(), compute=10), posted(0, 2, all_reduce(), compute=20)):
+        of.post(event)
+    of.wait(waited(0, 1, 2, compute=30))
+    of.mark(Marked(rank=0, compute=40))
+    assert not of.complete(0)
+    assert of.post(posted(0, 3, barrier(), group="saving", main=False)) == [Done(0, 3, RESULT)]
+    assert of.complete(0)
+    assert of.durations(0) == [10, 0, 20, 30, 40]
+
+
+def test_posts_of_another_thread_may_come_earlier_than_in_the_capture() -> None:
+    of = answers(PostStep("default", 1, all_reduce(), ""), WaitStep((1,), ""), saving(2))
+    of.post(posted(0, 1, barrier(), group="saving", main=False))
+    of.post(posted(0, 2, all_reduce(), compute=20))
+    of.wait(waited(0, 2, compute=30))
+    assert of.complete(0)
+    assert of.durations(0) == [20, 30, 0]
+
+
+def test_a_callback_may_run_on_the_main_thread_where_it_did_not_in_the_capture() -> None:
+    of = answers(PostStep("default", 1, all_reduce(), ""), PostStep("other", 2, all_reduce(), ""), saving(3))
+    for handle, group in enumerate(("default", "saving", "other"), start=1):
+        of.post(posted(0, handle, barrier() if group == "saving" else all_reduce(), group=group))
+    assert of.complete(0)
+
+
+def test_device_times_belong_to_the_steps_as_they_were_told() -> None:
+    of = answers(saving(1), PostStep("default", 2, all_reduce(), ""))
+    of.post(posted(0, 1, all_reduce(), compute=10))
+    of.post(posted(0, 2, barrier(), group="saving", main=False))
+    of.timed(Timed(rank=0, first=0, durations=(7, -1)))
+    assert of.durations(0) == [0, 7]
+
+
+def test_the_order_of_one_thread_counts() -> None:
+    of = answers(PostStep("default", 1, all_reduce(), ""), PostStep("other", 2, all_reduce(), ""))
+    with pytest.raises(Diverged, match=r"then all_reduce .* on group default at \?; now all_reduce .* on group other"):
+        of.post(posted(0, 1, all_reduce(), group="other"))
+    of = answers(saving(1), MarkStep())
+    with pytest.raises(Diverged, match=r"then barrier .* on group saving on another thread; now .* on group default"):
+        of.post(posted(0, 1, all_reduce()))
 
 
 def test_each_call_of_the_store_gets_its_own_reply_whatever_the_order() -> None:

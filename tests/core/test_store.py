@@ -88,6 +88,7 @@ def test_delete_tells_whether_the_key_was_there(store: Store) -> None:
 def test_count_gives_the_number_of_keys(store: Store) -> None:
     ask(store, "add", "n")
     assert ask(store, "count").number == 2
+    assert ask(store, "count", "ke").number == 1
 
 
 def test_missing_names_what_a_call_waits_for(store: Store) -> None:

@@ -90,14 +90,16 @@ class Verification(Answers):
         return self._store.ask(event.request)
 
     def post(self, event: Posted) -> list[Outcome]:
-        step = PostStep(event.group, event.handle, event.call, event.site, checksum=event.checksum)
+        step = PostStep(
+            event.group, event.handle, event.call, event.site, checksum=event.checksum, main=event.main
+        )  # fmt: skip
         recorded = self._next(event.rank, step, event.compute)
         if not isinstance(recorded, PostStep):
             raise self._unlike(event.rank, "what is done", recorded.told(), step.told())
         op = self._ops.get((self._of[event.rank].rank, recorded.handle))
         for what, was, now in self._differences(event.rank, recorded, step, op):
             raise self._unlike(event.rank, what, was, now)
-        brings = _Brings(event, recorded, step, op, self._walks[event.rank].step)
+        brings = _Brings(event, recorded, step, op, self._walks[event.rank].number)
         if event.staged:
             return self._answer(brings)
         self._on_their_way[event.rank, event.handle] = brings
@@ -129,7 +131,8 @@ class Verification(Answers):
     def wait(self, event: Waited) -> None:
         step = WaitStep(event.handles, event.site)
         recorded = self._next(event.rank, step, event.compute)
-        if not isinstance(recorded, WaitStep) or (recorded.handles, recorded.site) != (step.handles, step.site):
+        awaited = self._walks[event.rank].handles(step.handles)
+        if not isinstance(recorded, WaitStep) or (recorded.handles, recorded.site) != (awaited, step.site):
             raise self._unlike(event.rank, "what is done", recorded.told(), step.told())
 
     def mark(self, event: Marked) -> None:
@@ -140,19 +143,17 @@ class Verification(Answers):
     def finish(self, event: Finished) -> None:
         if not self.complete(event.rank):
             walk = self._walks[event.rank]
-            walk.step += 1
-            raise self._unlike(event.rank, "what is done", walk.record.steps[walk.step - 1].told(), "ended")
+            raise self._unlike(event.rank, "what is done", walk.left().told(), "ended", walk.number + 1)
 
     def _next(self, rank: int, now: Step, compute: int) -> Step:
         if self.complete(rank):
-            self._walks[rank].step += 1
-            raise self._unlike(rank, "what is done", "ended", now.told())
+            raise self._unlike(rank, "what is done", "ended", now.told(), self._walks[rank].number + 1)
         return super()._next(rank, now, compute)
 
     def _unlike(self, rank: int, what: str, was: object, now: object, step: int = 0) -> Unlike:
         """The difference at a step; 0: the one that the rank has come to."""
         told = (textwrap.shorten(str(one), LONGEST, placeholder=" ...") for one in (was, now))
-        return Unlike(rank, self._of[rank].rank, step or self._walks[rank].step, what, *told)
+        return Unlike(rank, self._of[rank].rank, step or self._walks[rank].number, what, *told)
 
     def _result(self, rank: int, recorded: PostStep, op: Op) -> Ref | None:
         """What the rank gets: its own share where it is in one group with its representative."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -13,6 +12,7 @@ from prism.core.events import Asked, Clocked, Finished, Folded, Joined, Marked, 
 from prism.core.record import MarkStep, PostStep, RankRecord, Step, WaitStep
 from prism.core.stage.exchange import Done, Outcome
 from prism.core.stage.op import CommGroup, Op
+from prism.core.stage.walk import Walk
 from prism.core.stage.warnings import Warnings
 
 
@@ -26,18 +26,14 @@ class Diverged(Exception):
         self.rank = rank
 
 
-@dataclass
-class _Walk:
-    """How far a rank has come in its record, and how long each segment took (ns, one a step)."""
+class _Walk(Walk):
+    """How far a rank has come, and what of the store's replies it has not got yet."""
 
-    record: RankRecord
-    step: int = 0
-    durations: list[int] = field(default_factory=list)
-    replies: dict[StoreCall, deque[Reply]] = field(default_factory=lambda: defaultdict(deque))
-    guesses: bool = False  # it has got a result that was made up, and what it computes of that is another number
-
-    def __post_init__(self) -> None:
-        for request, reply in self.record.replies:
+    def __init__(self, record: RankRecord) -> None:
+        super().__init__(record)
+        self.replies: dict[StoreCall, deque[Reply]] = defaultdict(deque)
+        self.guesses = False  # it has got a result that was made up, and what it computes of that is another number
+        for request, reply in record.replies:
             self.replies[request].append(reply)
 
     def repeats(self, recorded: PostStep, now: PostStep) -> bool:
@@ -81,14 +77,13 @@ class Answers:
 
     def complete(self, rank: int) -> bool:
         """Whether the rank has repeated all its steps."""
-        walk = self._walks[rank]
-        return walk.step == len(walk.record.steps)
+        return self._walks[rank].complete
 
     def join(self, event: Joined) -> None:
         """Groups are known from the record."""
 
     def post(self, event: Posted) -> list[Outcome]:
-        step = PostStep(event.group, event.handle, event.call, event.site)
+        step = PostStep(event.group, event.handle, event.call, event.site, main=event.main)
         walk = self._walks[event.rank]
         recorded = self._next(event.rank, step, event.compute)
         if not isinstance(recorded, PostStep) or not walk.repeats(recorded, step):
@@ -107,7 +102,8 @@ class Answers:
     def wait(self, event: Waited) -> None:
         step = WaitStep(event.handles, event.site)
         recorded = self._next(event.rank, step, event.compute)
-        if not isinstance(recorded, WaitStep) or recorded.handles != step.handles:
+        awaited = self._walks[event.rank].handles(step.handles)
+        if not isinstance(recorded, WaitStep) or recorded.handles != awaited:
             raise self._diverged(event.rank, recorded, step.told())
 
     def mark(self, event: Marked) -> None:
@@ -116,9 +112,10 @@ class Answers:
             raise self._diverged(event.rank, recorded, MarkStep().told())
 
     def timed(self, event: Timed) -> None:
-        durations = self._walks[event.rank].durations
-        for step, duration in enumerate(event.durations, start=event.first):
-            durations[step] = duration if duration >= 0 else durations[step]
+        walk = self._walks[event.rank]
+        for number, duration in enumerate(event.durations, start=event.first):
+            if duration >= 0:
+                walk.durations[walk.taken[number]] = duration
 
     def clocked(self, event: Clocked) -> None:
         self.clocks[event.rank] = event
@@ -137,12 +134,9 @@ class Answers:
         return Diverged(rank, recorded, now, self._walks[rank].guesses)
 
     def _next(self, rank: int, now: Step, compute: int) -> Step:
-        walk = self._walks[rank]
-        if walk.step == len(walk.record.steps):
+        if self.complete(rank):
             raise self._diverged(rank, None, now.told())
-        walk.durations.append(compute)
-        walk.step += 1
-        return walk.record.steps[walk.step - 1]
+        return self._walks[rank].take(now, compute)
 
 
 def _sized_as(recorded: Call, now: Call) -> Call:

@@ -75,7 +75,10 @@ class Capture:
 
     def post(self, event: Posted) -> list[Outcome]:
         share(event, self._calls)
-        step = PostStep(event.group, event.handle, event.call, event.site, batch=event.batch, checksum=event.checksum)
+        step = PostStep(
+            event.group, event.handle, event.call, event.site,
+            batch=event.batch, checksum=event.checksum, main=event.main,
+        )  # fmt: skip
         if event.batch:
             self._watch_batch(event)
         self._record_of[event.rank].steps.append(step)

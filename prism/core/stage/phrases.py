@@ -113,9 +113,16 @@ def ending(rank: Rank) -> str:
         return f"raised {rank.error}" + (f" at {place(rank.site)}" if rank.site else "")
     code = rank.code or 0
     if code > 0:
-        return f"ended with exit code {code}"
+        return exited(code)
     seen = f", last seen at {place(rank.site)}" if rank.site else ""
     if code == 0:
-        return f"ended with exit code 0 before it had done what was captured of it{seen}"
+        return f"{exited(code)} before it had done what was captured of it{seen}"
+    return f"{exited(code)}{seen}"
+
+
+def exited(code: int) -> str:
+    """How a process ended, by its exit code: below 0 is a signal's."""
+    if code >= 0:
+        return f"ended with exit code {code}"
     known = {s.value for s in signal.Signals}
-    return f"was killed by {signal.Signals(-code).name if -code in known else f'signal {-code}'}{seen}"
+    return f"was killed by {signal.Signals(-code).name if -code in known else f'signal {-code}'}"

@@ -37,7 +37,7 @@ class Store:
             case "delete":
                 return Reply(present=self._values.pop(call.keys[0], None) is not None)
             case "count":
-                return Reply(number=len(self._values))
+                return Reply(number=sum(key.startswith("".join(call.keys)) for key in self._values))
             case _:
                 raise ValueError(f"store call {call.action!r} is unknown")
 

@@ -12,7 +12,9 @@ import torch.distributed as dist
 import torch.distributed.distributed_c10d as c10d
 
 from prism.core.events import Noticed
+from prism.gpu.rank.children import watch_children
 from prism.gpu.rank.link import Link
+from prism.gpu.rank.own_stores import own_stores
 from prism.gpu.rank.store import RankStore
 
 FACE_VARIABLE = "PRISM_PROCESS_GROUP"
@@ -28,13 +30,15 @@ def substitute(link: Link, world: int, semantics: str, device: str = "cpu", pres
     `device`: the type of the tensors that the program communicates; `presented`: they lie on a CPU all the same.
     """
     Substitution(link, world, semantics, device, presented).install()
+    watch_children()
 
 
 class Substitution:
     """What torch calls in the place of its own.
 
     One place for groups: BackendConfig, which every way to make a group passes; what the user asked for stays what
-    `dist.get_backend()` says. One place for stores: the function behind the env:// and tcp:// rendezvous.
+    `dist.get_backend()` says. For stores there are two: the function behind the env:// and tcp:// rendezvous, and the
+    classes of stores that many processes share, as a program or the file:// rendezvous makes them.
     """
 
     def __init__(self, link: Link, world: int, semantics: str, device: str, presented: bool) -> None:
@@ -68,10 +72,17 @@ class Substitution:
             torch._C._nccl_version_suffix = lambda: b""
         # In debug mode DETAIL torch compares all calls over a gloo group of its own; that is done here anyway.
         torch_side._create_process_group_wrapper = lambda wrapped_pg, **_: wrapped_pg
-        store = RankStore(self._link)
         # By its full name: in torch.distributed the name `rendezvous` is a function, not the module.
         module: Any = sys.modules["torch.distributed.rendezvous"]
-        module._create_c10d_store = lambda *_, **__: store
+        stores: dict[int, RankStore] = {}  # C++ alone would not keep what is Python's of them
+
+        def store_at(hostname: str, port: int, *_: Any, **__: Any) -> RankStore:
+            return stores.setdefault(port, RankStore(self._link, f"port {port}/"))
+
+        module._create_c10d_store = store_at
+        for made in own_stores(self._link):
+            setattr(dist, made.__name__, made)
+            setattr(module, made.__name__, made)
 
     def make_group(self, options: Any, backend_options: Any) -> Any:
         """The backend of a group; torch asks once for each device type."""
@@ -81,6 +92,7 @@ class Substitution:
             ranks = range(self._world) if default else options.global_ranks_in_group
             backend = self._asked if self._semantics == "auto" else self._semantics
             if default:
+                self._refuse_another_world(options.group_rank, options.group_size)
                 self._look_for_leftovers(options.store, backend, options.group_rank)
             communicator = self._face.Communicator(
                 self._link, name, tuple(ranks), options.group_rank, backend, self._face.wrap
@@ -88,10 +100,21 @@ class Substitution:
             self._group = self._face.group(communicator, options, backend_options)
         return self._group
 
+    def _refuse_another_world(self, rank: int, size: int) -> None:
+        if (rank, size) != (self._link.rank, self._world):
+            here = f"this process is rank {self._link.rank} of {self._world}"
+            raise RuntimeError(
+                f"init_process_group with rank {rank} of {size}: {here}, and other numbers are not available yet"
+            )
+
     def _look_for_leftovers(self, store: Any, backend: str, rank: int) -> None:
         """A second init through the same store finds what the first has left there."""
         key = f"prism/init/{rank}"
-        if store.add(key, 1) == 1:
+        try:
+            times = store.add(key, 1)
+        except RuntimeError:  # no store at all: torch's backend fake needs none
+            return
+        if times == 1:
             return
         what = "the store still holds what an earlier init_process_group left in it"
         if backend == "gloo":
@@ -100,6 +123,8 @@ class Substitution:
 
     def _begin_group(self, config: Any) -> None:
         backends = {device: str(name) for device, name in config.device_backend_map.items()}
+        if "mpi" in backends.values():
+            raise RuntimeError("ranks of the backend mpi are numbered by mpirun, which starts none here; choose gloo")
         self._asked = backends.get(self._device) or next(iter(backends.values()), "gloo")
         self._group = None
         devices = backends if self._on_gpu else {"cpu": "", **backends}  # presented tensors lie on a CPU

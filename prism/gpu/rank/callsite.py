@@ -14,15 +14,18 @@ import torch
 
 from prism.core.diagnosis import SEPARATOR
 
+LIBRARIES = sysconfig.get_paths()["purelib"] + os.sep
+_PRISM = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 _HIDDEN = (
     os.path.dirname(torch.__file__) + os.sep,
-    os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep,
-    sysconfig.get_paths()["purelib"] + os.sep,
+    _PRISM,
+    LIBRARIES,
     sysconfig.get_paths()["stdlib"] + os.sep,
     "<",
 )
 FRAMES = 3
 """Frames of a site: the call is often made in a function of the program that many call."""
+_CALLED = (_PRISM, *(f"{LIBRARIES}torch/distributed/{name}.py" for name in ("c10d_logger", "distributed_c10d")))
 _base = ""
 
 
@@ -34,8 +37,12 @@ def set_base(directory: str) -> None:
 
 
 def callsite() -> str:
-    """Where the program is: `path:line` of its innermost frame, then ` < ` and that of its caller, at most FRAMES."""
-    return site_of_frames(_callers(sys._getframe(1)))
+    """Where the program is: `path:line` of its innermost frame, then ` < ` and that of its caller, at most FRAMES.
+
+    On a thread on which it is nowhere, as where a callback of a library runs, the library's frames take their place.
+    """
+    frame = sys._getframe(1)
+    return site_of_frames(_callers(frame)) or SEPARATOR.join(islice(_library(_callers(frame)), FRAMES))
 
 
 def site_of(frame: FrameType | None) -> str:
@@ -47,6 +54,12 @@ def site_of_frames(frames: Iterable[tuple[str, int]]) -> str:
     """The same for frames given as (path, line), innermost first; empty if none is the program's."""
     own = (f"{shown}:{line}" for path, line in frames if (shown := _shown(path)))
     return SEPARATOR.join(islice(own, FRAMES))
+
+
+def _library(frames: Iterable[tuple[str, int]]) -> Iterator[str]:
+    for path, line in frames:
+        if path.startswith(LIBRARIES) and not path.startswith(_CALLED):
+            yield f"{path.removeprefix(LIBRARIES)}:{line}"
 
 
 @functools.cache

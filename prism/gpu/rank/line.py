@@ -7,6 +7,7 @@ go on wakes one thread up, once. What nobody waits for is *kept*, and said with 
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import os
 import queue
@@ -25,11 +26,13 @@ class Line:
     def __init__(self, rank: int, line: socket.socket) -> None:
         self.rank = rank
         self._line = line
+        self._process = os.getpid()
         self._sending = threading.Lock()
         self._calls = 0
         self._kept = bytearray()  # frames that go with the next one
         self._held = False  # whether the main thread waits for its turn
-        self._turn: queue.SimpleQueue[list[AnyInstruction]] = queue.SimpleQueue()  # what it is told then
+        self._turns: collections.deque[list[AnyInstruction]] = collections.deque()  # what it is told then
+        self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()  # rung when it is
         self._answers: dict[int, queue.SimpleQueue[Answer]] = {}  # to other threads, by the number of the store call
         self._leave = threading.Event()
 
@@ -37,6 +40,16 @@ class Line:
     def address(self) -> str:
         """Where the worker listens."""
         return str(self._line.getpeername())
+
+    @property
+    def forked(self) -> bool:
+        """Whether this is a process that the program has forked, and not the rank."""
+        return os.getpid() != self._process
+
+    def refuse_forked(self) -> None:
+        """Raise RuntimeError in such a process: what it does is nothing that the rank does."""
+        if self.forked:
+            raise RuntimeError(f"a process that rank {self.rank} has forked cannot communicate in the rank's place")
 
     def tell(self, event: Event) -> None:
         """Say anything."""
@@ -51,17 +64,29 @@ class Line:
         self._leave.wait()
 
     def hold(self, event: Event) -> Answer | Run:
-        """Say something on the main thread, and do what the rank is told until that is to go on; returns that."""
+        """Say something on the main thread, and do what the rank is told until that is to go on; returns that.
+
+        What a signal handler of the program raises meanwhile is raised then: torch, which waits in C++, calls it then.
+        """
         with self._sending:
             self._held = True
             self._send(pack(event))
+        raised: BaseException | None = None
         while True:
-            *work, last = self._turn.get()
+            while not self._turns:
+                try:
+                    self._bell.get()
+                except BaseException as error:
+                    raised = error
+            *work, last = self._turns.popleft()
             for instruction in work:
                 self._do(instruction)
-            if isinstance(last, Run | Answer):
+            if not isinstance(last, Run | Answer):
+                self._do(last)
+            elif raised is not None:
+                raise raised
+            else:
                 return last
-            self._do(last)
 
     def keep(self, event: Event) -> None:
         """Say something for which nobody waits together with what is said next; at once while that may take long."""
@@ -74,6 +99,7 @@ class Line:
 
     def _send(self, data: bytes) -> None:
         """Say it, behind what was kept; who calls holds `_sending`."""
+        self.refuse_forked()
         if self._kept:
             data = bytes(self._kept) + data
             self._kept.clear()
@@ -142,7 +168,8 @@ class Line:
                     case _:
                         self._obey(instruction)
             if turn:
-                self._turn.put(turn)
+                self._turns.append(turn)
+                self._bell.put(None)
 
 
 def connect(path: Path) -> socket.socket:

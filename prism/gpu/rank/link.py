@@ -80,6 +80,7 @@ class Link(RankPayloads, Line, Stopwatch):
 
     def save(self, inputs: Sequence[torch.Tensor], lasting: bool) -> Ref | None:
         """Put an input, as it is now, where others read it; a lasting one is a result too, and stays in the record."""
+        self.refuse_forked()
         if self._answered:
             return None
         try:
@@ -111,8 +112,9 @@ class Link(RankPayloads, Line, Stopwatch):
             event = Posted(
                 rank=self.rank, group=group, handle=handle, call=call, payload=payload, site=site,
                 compute=compute, batch=batch, staged=pending.staged, checksum=checksum,
+                main=self.thread() == self._main,
             )  # fmt: skip
-            if self._awaited and self.thread() == self._main:
+            if self._awaited and event.main:
                 self._kept += pack(event)  # the wait follows, and is said together with it
             else:
                 self._send(pack(event))

@@ -47,7 +47,7 @@ def live(birth: Birth) -> NoReturn:
     random.seed(birth.rank)  # as different from rank to rank as fresh processes are, and the same in every run
     meter = _meter(birth, link)
     _take_the_place(birth, link)
-    if setup.stage == "capture" and setup.device == "cpu":
+    if setup.stage == "capture":
         link.laps = Laps(birth.rank, Path(setup.logs), meter)
     life = _Life(birth, link, meter, Breakdown(link, meter))
     try:
@@ -87,7 +87,7 @@ def _link(birth: Birth, line: socket.socket) -> Link:
         memory = HostMemory(birth.rank, captured, bounded, setup.spill if bounded else "")
         return _kind_of_link(setup)(birth.rank, line, scratch, record, birth.stage, setup.answered, setup.kept, memory)
     if setup.device == "cuda":
-        from prism.gpu.emulation.device.link import device_link
+        from prism.gpu.emulation.device.entry import device_link
 
         return device_link(birth, line)
     from prism.gpu.emulation.sandbox import sandbox_link  # needs the pruned engine, which is not built everywhere
@@ -132,6 +132,8 @@ class _Life:
 
     def mark(self) -> None:
         """An iteration has ended; if it was the last one to capture, so has the rank."""
+        if self._link.forked:
+            return
         self._link.mark()
         self._iterations += 1
         self._breakdown.settle()
@@ -141,6 +143,8 @@ class _Life:
 
     def end(self, code: int, cut: bool = False) -> NoReturn:
         """The program is over: say so, stay while there may be sums to do, and exit."""
+        if self._link.forked:
+            self.exit(code)
         flush()
         self._breakdown.settle()
         for summary in [] if cut else self._faults.missed(self._iterations):
@@ -162,9 +166,11 @@ class _Life:
 
     def fail(self, error: BaseException) -> NoReturn:
         """The program has raised: say so, and what memory it held, and exit."""
-        text = "".join(traceback.format_exception(error.with_traceback(_of_the_program(error.__traceback__))))
+        text = _legible("".join(traceback.format_exception(error.with_traceback(_of_the_program(error.__traceback__)))))
         with contextlib.suppress(OSError, ValueError):  # the program may have closed it
             sys.stderr.write(text)
+        if self._link.forked:
+            self.exit(1)
         name = type(error).__name__
         if type(error).__module__ not in ("builtins", "__main__"):
             name = f"{type(error).__module__}.{name}"
@@ -173,11 +179,12 @@ class _Life:
         snapshot = self._meter.snapshot() if short is not None else ""
         site = _site_of(error)
         self._breakdown.fail(error)
+        said = _said(error)
         after = f" (after {type(short).__name__}: {short})" if short is not None and short is not error else ""
         self._link.tell(
             Raised(
                 rank=self._birth.rank,
-                error=(f"{name}: {error}" if str(error) else name) + after,
+                error=(f"{name}: {said}" if said else name) + after,
                 traceback=text,
                 site=site,
                 peak_bytes=self._meter.peak_bytes,
@@ -227,6 +234,19 @@ def _out_of_memory(error: BaseException | None) -> BaseException | None:
     while error is not None and not isinstance(error, torch.OutOfMemoryError):
         error = error.__cause__ or error.__context__
     return error
+
+
+def _said(error: BaseException) -> str:
+    """What an exception says; one that cannot say it is as Python shows it in a traceback."""
+    try:
+        return _legible(str(error))
+    except Exception:
+        return "<exception str() failed>"
+
+
+def _legible(text: str) -> str:
+    """The text with what no message and no file can hold, lone surrogates, written out."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _of_the_program(frames: TracebackType | None) -> TracebackType | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch.distributed as dist
+from torch._C._distributed_c10d import FileStore  # dist.FileStore is the program's
 
 from prism.gpu.emulation.device.engine import Engine, Group
 from prism.gpu.emulation.device.id_store import IdStore
@@ -54,7 +55,7 @@ class Carriers:
         if group.part.size == 1:
             return dist.HashStore()
         digest = hashlib.sha256(f"{name} {times} {group.part.ranks}".encode()).hexdigest()[:16]
-        return dist.FileStore(str(self._directory / f"nccl-{digest}"), group.part.size)
+        return FileStore(str(self._directory / f"nccl-{digest}"), group.part.size)
 
     def _identify(self, group: Group, unique: bytes, members: Sequence[int]) -> None:
         self._engine.identify(unique, group, members)
