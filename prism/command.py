@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import io
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -55,6 +57,7 @@ class _Version(argparse.Action):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code of architecture's table: 0, 2, 3, 4 or 130."""
+    _open_streams()
     options = None
     try:
         options, rest = _options(sys.argv[1:] if arguments is None else arguments)
@@ -71,11 +74,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
+    except BrokenPipeError:  # who reads has gone, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return RUN_FAILED
     except Exception as error:
         if options is not None and options.verbose:
             raise
-        print(f"prism: internal error: {type(error).__name__}: {error}; -v shows where", file=sys.stderr)
+        print(f"prism: {_unforeseen(error)}; -v shows where", file=sys.stderr)
         return RUN_FAILED
+
+
+def _open_streams() -> None:
+    """Let streams that were closed lead nowhere, lest other files get their numbers, and show what has no letter."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number
+            setattr(sys, name, os.fdopen(number, "w" if number else "r"))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _unforeseen(error: Exception) -> str:
+    """What the system refused, or else an error of ours."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return f"internal error: {type(error).__name__}: {error}"
 
 
 def run() -> None:
@@ -198,7 +222,7 @@ async def _run(scenario: Scenario, options: argparse.Namespace) -> int:
 async def _gone_through(scenario: Scenario, options: argparse.Namespace, observer: Observer) -> int:
     async with Coordinator(scenario, options.out, resume=options.resume, observer=observer) as run:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in _endings():
             loop.add_signal_handler(number, run.interrupt)
         code = await _stages(run, scenario, options.attach)
     if options.json:
@@ -208,18 +232,27 @@ async def _gone_through(scenario: Scenario, options: argparse.Namespace, observe
     return code
 
 
+def _endings() -> list[signal.Signals]:
+    """The signals that end a run in order: Ctrl-C, kill, and a terminal that is gone, unless nohup has that ignored."""
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [signal.SIGINT, signal.SIGTERM, *([] if ignored else [signal.SIGHUP])]
+
+
 async def _stages(run: Coordinator, scenario: Scenario, attach: bool) -> int:
     """Run the scenario's stages in their order; returns the exit code."""
+    stages = scenario.stages
     try:
         graph = None
-        if "capture" in scenario.stages:
+        if "calibrate" not in stages and ("replay" in stages or "emulate" in stages):
+            graph = run.load_graph("calibrate")  # first: a capture that runs again leaves no calibration
+        if "capture" in stages:
             graph = await run.capture()
-        if "calibrate" in scenario.stages:
+        if "calibrate" in stages:
             graph = await run.calibrate(graph if graph is not None else run.load_graph("capture"))
-        if "replay" in scenario.stages:
-            run.replay(graph if graph is not None else run.load_graph("calibrate"))
-        if "emulate" in scenario.stages:
-            await run.emulate(graph if graph is not None else run.load_graph("calibrate"), attach=attach)
+        if "replay" in stages and graph is not None:
+            run.replay(graph)
+        if "emulate" in stages and graph is not None:
+            await run.emulate(graph, attach=attach)
     except Interrupted:
         return INTERRUPTED
     except ProgramError as error:

@@ -45,12 +45,24 @@ class Crew(Attendance):
         super().__init__(launcher or LocalLauncher(), say)
         self._ranks: dict[int, str] = {}  # the worker of each rank of the stage, where there are several
         self._logs = Path()
+        self._taken = False  # whether a stage has them
         self._room = self.scratch  # what the processes of an emulation share, once there is one
 
     @property
     def size(self) -> int:
         """How many workers there are."""
         return len(self.members)
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Have the workers for a stage; raises RunError while another one has them."""
+        if self._taken:
+            raise RunError("the crew works for another stage; await one after the other, or give each run a crew")
+        self._taken = True
+        try:
+            yield
+        finally:
+            self._taken = False
 
     async def prepare(self, setup: Setup, places: Mapping[int, int] | None = None) -> None:
         """Set the workers up for a stage; `places`: the worker of each rank, by number, left out: the first.

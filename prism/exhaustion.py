@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import resource
 import shutil
 from collections.abc import Iterator
@@ -51,6 +52,6 @@ def _fix(error: OSError, folder: Path) -> str:
 
 
 def _free(folder: Path) -> int:
-    while not folder.exists():
+    while not os.path.exists(folder):
         folder = folder.parent
     return shutil.disk_usage(folder).free

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
+import os
 import shutil
 from pathlib import Path
 
@@ -40,7 +42,7 @@ class Captured(msgspec.Struct, kw_only=True):
         """What a result has of the capture that it comes from."""
         return cls(
             switches=result.switches,
-            ranks=result.ranks,
+            ranks=_copied(result.ranks),  # a replay writes what it finds of each into the result's
             warnings=list(result.warnings),
             kept=kept,
             payloads=result.payloads,
@@ -51,9 +53,13 @@ class Captured(msgspec.Struct, kw_only=True):
 
     def into(self, result: Result) -> None:
         """Write it into a result."""
-        result.switches, result.ranks, result.payloads = self.switches, self.ranks, self.payloads
+        result.switches, result.ranks, result.payloads = self.switches, _copied(self.ranks), self.payloads
         result.warnings, result.fold, result.device = list(self.warnings), self.fold, self.device
         result.residency = self.residency
+
+
+def _copied(ranks: list[RankResult]) -> list[RankResult]:
+    return [msgspec.structs.replace(rank) for rank in ranks]
 
 
 class Calibrated(msgspec.Struct, kw_only=True):
@@ -110,17 +116,46 @@ class Folder:
         self.chakra = path / "chakra"
         self.slices = path / "slices.log"
         self._progress = path / "progress.json"
+        self._claim: int | None = None  # the folder, locked for the run that has it
 
     def begin(self, resume: bool) -> None:
-        """Make the folder; raises ScenarioError if it holds a run and this is not meant to go on with it."""
-        if self.path.exists() and not self.path.is_dir():
-            raise ScenarioError(f"--out: {self.path} is a file; name a folder")
-        if self.path.is_dir() and any(self.path.iterdir()) and not resume:
-            raise ScenarioError(
-                f"--out: {self.path} is not empty; add --resume to go on with it (what has changed runs again), "
-                "or name another folder"
-            )
-        self.path.mkdir(parents=True, exist_ok=True)
+        """Make the folder.
+
+        Raises ScenarioError if it cannot be made or written to, if another run has it, or if it holds a run that this
+        is not meant to go on with.
+        """
+        try:
+            with room_in(self.path):
+                self.path.mkdir(parents=True, exist_ok=True)
+            self._claim = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+            refusal = self._refusal(self._claim, resume)
+        except FileExistsError:
+            raise ScenarioError(f"--out: {self.path} is a file; name a folder") from None
+        except OSError as error:
+            raise ScenarioError(f"--out: {self.path}: {error.strerror}; name another folder") from None
+        if refusal:
+            self.release()
+            raise ScenarioError(f"--out: {self.path} {refusal}")
+
+    def release(self) -> None:
+        """Let other runs have the folder."""
+        if self._claim is not None:
+            os.close(self._claim)
+            self._claim = None
+
+    def _refusal(self, claim: int, resume: bool) -> str:
+        """Why a run cannot have the folder, which it holds open; "" if it has it now."""
+        try:
+            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return "has another run going on in it; let that end, or name another folder"
+        except OSError:  # a file system without locks
+            pass
+        if not os.access(self.path, os.W_OK | os.X_OK):
+            return "cannot be written to; name another folder"
+        if not resume and any(self.path.iterdir()):
+            return "is not empty; add --resume to go on with it (what has changed runs again), or name another folder"
+        return ""
 
     def abandon(self) -> None:
         """Take the folder away again if nothing was put into it."""
@@ -199,11 +234,19 @@ class Folder:
 
 def digests(scenario: Scenario, torch_version: str) -> dict[str, str]:
     """What each stage depends on: its part of the scenario, the text of the programs that run in it, and torch."""
-    text = scenario.script.read_bytes() if scenario.script is not None else b""
-    texts = dict.fromkeys(STAGES, text)
-    if scenario.emulate.program is not None and (scenario.base / scenario.emulate.program).is_file():
+    texts = dict.fromkeys(STAGES, _text(scenario))
+    if scenario.emulate.program is not None and os.path.isfile(scenario.base / scenario.emulate.program):
         texts["emulate"] += (scenario.base / scenario.emulate.program).read_bytes()
     return {
         stage: hashlib.sha256(f"{scenario.digest(stage)} {torch_version}".encode() + texts[stage]).hexdigest()
         for stage in STAGES
     }
+
+
+def _text(scenario: Scenario) -> bytes:
+    """The text of the program: its script, or its module where that lies below the working directory."""
+    if scenario.script is not None:
+        return scenario.script.read_bytes()
+    place = Path(*str(scenario.program.module).split("."))
+    files = (place.with_name(f"{place.name}.py"), place / "__main__.py")
+    return b"".join(file.read_bytes() for file in files if os.path.isfile(file))

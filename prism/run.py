@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections import Counter
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
@@ -52,14 +53,14 @@ class Run:
     def __init__(
         self,
         scenario: Scenario,
-        out: Path | None = None,
+        out: str | os.PathLike[str] | None = None,
         *,
         resume: bool = False,
         observer: Observer | None = None,
         crew: Crew | None = None,
     ) -> None:
         self.scenario = scenario
-        self.folder = Folder(out or Path("runs") / scenario.name)
+        self.folder = Folder(Path(out or Path("runs") / scenario.name))
         self.result = Result(scenario=scenario.name, status="partial", world_size=scenario.world.size)
         self._resume = resume
         self._observer = observer or Silent()
@@ -76,8 +77,8 @@ class Run:
         self._forecast = Forecast()
 
     async def __aenter__(self) -> Self:
-        self.folder.begin(self._resume)
         self._digests = stage_digests(self.scenario)
+        self.folder.begin(self._resume)
         self._progress = self.folder.progress(self._digests, kept(self.scenario))
         return self
 
@@ -89,6 +90,8 @@ class Run:
         except Exhausted:
             if not isinstance(error, RunError):  # else what failed first is told
                 raise
+        finally:
+            self.folder.release()
 
     def interrupt(self) -> None:
         """End the run now; the stage that is under way raises Interrupted."""
@@ -97,9 +100,10 @@ class Run:
     def load_graph(self, stage: str) -> Graph:
         """The graph that an earlier run of the stage left in the folder; raises ScenarioError if there is none."""
         if stage not in self._progress.stages:
+            hint = " (a capture that has kept less than its emulation needs counts as none)"
             raise ScenarioError(
-                f"--stages: {self.folder.path} holds no finished {stage} of this scenario; add {stage} to the stages "
-                "(a capture that has kept less than its emulation needs counts as none)"
+                f"--stages: {self.folder.path} holds no finished {stage} of this scenario; add {stage} to the stages"
+                + (hint if "emulate" in self.scenario.stages else "")
             )
         return self._reuse(stage)
 
@@ -107,6 +111,8 @@ class Run:
 
     @contextmanager
     def _stage(self, name: str) -> Iterator[None]:
+        if not self._digests:
+            raise RuntimeError("a run begins with `async with Coordinator(...) as run:`")
         start = time.monotonic()
         self._observer.begin(name)
         status: Literal["ok", "failed", "interrupted"] = "failed"
@@ -160,12 +166,13 @@ class Run:
         self._tell_device(setup.device)
         self.folder.receive()
         crew = await self._assembled()
-        try:
-            await self._unless_interrupted(crew.prepare(setup, places))
-            await drive(world, crew, self._interrupted, self._watch)
-        finally:
-            await crew.dismiss(hurry=self._interrupted.is_set())
-            self.folder.clear_overflow()
+        with crew.taken():
+            try:
+                await self._unless_interrupted(crew.prepare(setup, places))
+                await drive(world, crew, self._interrupted, self._watch)
+            finally:
+                await crew.dismiss(hurry=self._interrupted.is_set())
+                self.folder.clear_overflow()
 
     def _tell_device(self, kind: str) -> None:
         """Say once what the ranks run on."""

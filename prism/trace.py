@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,19 +18,19 @@ from prism.errors import ScenarioError
 USAGE = "usage: python -m prism.trace FILE"
 
 
-def read(path: Path) -> Trace:
+def read(path: str | os.PathLike[str]) -> Trace:
     """Read a trace; raises ScenarioError naming the file, and the byte and section of what is wrong with it."""
     try:
-        return decode(path.read_bytes())
+        return decode(Path(path).read_bytes())
     except OSError as error:
         raise ScenarioError(f"{path}: {error.strerror}") from error
     except CorruptTrace as error:
         raise ScenarioError(f"{path}: {error}") from error
 
 
-def write(path: Path, graph: Graph, scenario: str = "") -> None:
+def write(path: str | os.PathLike[str], graph: Graph, scenario: str = "") -> None:
     """Write a graph, with the digest of its scenario; the file appears whole, or stays as it was, even in a crash."""
-    write_whole(path, encode(Trace(graph, tool=__version__, scenario=scenario)))
+    write_whole(Path(path), encode(Trace(graph, tool=__version__, scenario=scenario)))
 
 
 def summary(trace: Trace) -> Iterator[str]:

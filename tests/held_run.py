@@ -42,9 +42,9 @@ class HeldRun:
             os.close(descriptor)
         return self._find_scratch()
 
-    def interrupt(self) -> int:
-        """Press Ctrl-C, and return the exit code."""
-        os.killpg(self._process.pid, signal.SIGINT)
+    def interrupt(self, number: signal.Signals = signal.SIGINT) -> int:
+        """Press Ctrl-C, or let a terminal send something else; returns the exit code."""
+        os.killpg(self._process.pid, number)
         self._process.communicate(timeout=PATIENCE_S)
         return self._process.returncode
 

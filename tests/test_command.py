@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -13,6 +16,7 @@ import pytest
 
 from prism import __version__
 from prism.command import main
+from prism.folder import Folder
 from prism.result import Result
 from tests.held_run import HeldRun
 
@@ -63,14 +67,18 @@ def out(tmp_path: Path) -> Path:
         (["SCENARIO", "--", "4"], "`--` and arguments of the program belong to --init"),
         (["--init", "train.py"], "--init train.py: no such file"),
         (["SCENARIO", "--out", "SCENARIO"], "is a file; name a folder"),
+        (["SCENARIO", "--out", "SCENARIO/out"], "tiny.yaml/out: Not a directory; name another folder"),
+        (["SCENARIO", "--out", "x" * 300], "xxx: File name too long; name another folder"),
         (["SCENARIO", "--stages", "replay"], "no finished calibrate of this scenario; add calibrate to the stages"),
         (["SCENARIO", "--stages", "calibrate"], "no finished capture of this scenario; add capture to the stages"),
+        (["SCENARIO", "--stages", "capture,replay"], "no finished calibrate of this scenario; add calibrate to the"),
+        (["SCENARIO", "--stages", "capture,emulate"], "no finished calibrate of this scenario; add calibrate to the"),
     ],
 )
 def test_what_is_refused_is_one_line_and_leaves_nothing(
     arguments: list[str], words: str, scenario: str, out: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["--out", str(out), *(scenario if a == "SCENARIO" else a for a in arguments)]) == 2
+    assert main(["--out", str(out), *(a.replace("SCENARIO", scenario) for a in arguments)]) == 2
     printed, complaint = capsys.readouterr()
     assert printed == ""
     assert complaint.count("\n") == 1
@@ -92,6 +100,53 @@ def test_a_folder_that_holds_something_is_not_touched(
     assert main([scenario, "--out", str(out)]) == 2
     assert "is not empty; add --resume to go on with it (what has changed runs again), " in capsys.readouterr().err
     assert [path.name for path in out.iterdir()] == ["thesis.txt"]
+
+
+def test_a_folder_in_which_a_run_goes_on_is_no_other_runs(
+    scenario: str, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = Folder(out)
+    first.begin(resume=False)
+    assert main([scenario, "--out", str(out), "--resume"]) == 2
+    assert capsys.readouterr().err == (
+        f"--out: {out} has another run going on in it; let that end, or name another folder\n"
+    )
+    first.release()
+    Folder(out).begin(resume=True)
+
+
+def test_a_terminal_without_the_letters_gets_escapes(scenario: str, out: Path) -> None:
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-m", "prism.coordinator", scenario, "--explain", "--out", str(out)]
+    done = subprocess.run(command, env=ascii_only, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "3.00 \\xb5s inside nodes" in done.stdout
+
+
+def test_a_reader_who_has_gone_is_no_error_of_ours(scenario: str, out: Path) -> None:
+    ours, theirs = os.pipe()
+    os.close(ours)
+    command = [sys.executable, "-m", "prism.coordinator", scenario, "--explain", "--out", str(out)]
+    done = subprocess.run(command, stdout=theirs, stderr=subprocess.PIPE, text=True)
+    os.close(theirs)
+    assert (done.returncode, done.stderr) == (4, "")
+
+
+def test_streams_may_be_closed(scenario: str, out: Path) -> None:
+    command = f"{sys.executable} -m prism.coordinator {scenario} --stages capture --out {out} <&- >&- 2>&-"
+    assert subprocess.run(command, shell=True).returncode == 0
+    assert Result.load(out / "result.json").status == "ok"
+
+
+def test_what_the_system_refuses_is_told_with_the_file(
+    scenario: str, out: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "/mine")
+
+    monkeypatch.setattr(Folder, "clear_capture", refuse)
+    assert main([scenario, "--out", str(out), "-q"]) == 4
+    assert "prism: /mine: Permission denied; -v shows where\n" in capsys.readouterr().err
 
 
 # -- what is printed -----------------------------------------------------------------------------------------------
@@ -214,3 +269,15 @@ def test_ctrl_c_ends_everything_and_leaves_a_partial_result(
     result = Result.load(out / "result.json")
     assert result.status == "partial"
     assert {name: stage.status for name, stage in result.stages.items()} == statuses
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_kill_and_a_terminal_that_is_gone_do_the_same(number: signal.Signals, tmp_path: Path, out: Path) -> None:
+    run = HeldRun(tmp_path, held_program(tmp_path, "capture"))
+    try:
+        run.come_to_hold()
+        assert run.interrupt(number) == 130
+        assert run.processes() == []
+    finally:
+        run.end()
+    assert Result.load(out / "result.json").status == "partial"

@@ -182,7 +182,7 @@ def test_what_several_have_captured_one_can_calibrate(
 def test_ranks_that_talk_most_are_on_one_host_once_that_is_known(bench: Bench, tmp_path: Path) -> None:
     """Pairs that cut across nodes: what they get lies on another host for one of both, and on its own the next time."""
     heard, out = Heard(), tmp_path / "out"
-    given = scenario(PROGRAMS / "across_nodes.py", launcher=Launcher(workers=WORKERS))
+    given = scenario(PROGRAMS / "across_nodes.py", world=WORLD, launcher=Launcher(workers=WORKERS))
     given = msgspec.structs.replace(given, world=World(size=WORLD, ranks_per_node=2))
     bench.do(given, out, calibrate=False, observer=heard)
     assert crossed(bench.crew, out) == 3 * 3 * PAYLOAD

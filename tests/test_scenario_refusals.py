@@ -56,6 +56,12 @@ WHOLE_FILES = [
         BASE.replace("train.py", "gone.py"),
         "3: $.program.script: no such file: 'gone.py', paths are relative to DIRECTORY",
     ),
+    (BASE.replace("train.py", "''"), "3: $.program.script: expected a path, got ''"),
+    (BASE.replace("script: train.py", "module: ''"), "3: $.program.module: expected the name of a module, got ''"),
+    (
+        BASE.replace("train.py", "x" * 300),
+        f"3: $.program.script: no such file: '{'x' * 300}', paths are relative to DIRECTORY",
+    ),
     (
         BASE.replace("name: job", "name: ../job"),
         "2: $.name: expected letters, digits, '.', '_' and '-', got '../job'",
@@ -85,6 +91,7 @@ ADDED_AT_LINE_5 = [
         "devices:",
         "5: $.devices: expected a mapping with keys kind, present_as, slots, memory, host_memory, spill, got null",
     ),
+    ("launcher: {workers: 9}", "5: $.launcher.workers: 9 is more than world.size, expected at most 8"),
     ("devices: {slots: 0}", "5: $.devices.slots: expected an integer of at least 1, got 0"),
     ("devices:\n  slots: 0", "6: $.devices.slots: expected an integer of at least 1, got 0"),
     ("devices: {memory: 80}", f"5: $.devices.memory: expected a size such as 80GiB (units: {SIZES}), got '80'"),

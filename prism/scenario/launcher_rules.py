@@ -23,5 +23,8 @@ def refuse_launcher(scenario: Scenario) -> None:
     for key, kinds in (("listen", ("external", "ray")), ("token_file", ("external",))):
         if launcher.kind not in kinds and getattr(launcher, key) is not None:
             raise Flaw(("launcher", key), f"the launcher {launcher.kind} starts its workers itself, leave it null")
+    if launcher.workers > scenario.world.size:
+        what = f"{launcher.workers} is more than world.size, expected at most {scenario.world.size}"
+        raise Flaw(("launcher", "workers"), what)
     if launcher.workers > 1 and scenario.devices.kind == "cuda":
         raise Flaw(("launcher", "workers"), "devices.kind cuda is not available yet for several workers, choose 1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from itertools import pairwise
@@ -60,7 +61,10 @@ def _refuse_program(scenario: Scenario) -> None:
     if (program.script is None) == (program.module is None):
         given = "neither" if program.script is None else "both"
         raise Flaw(("program",), f"expected one of script and module, got {given}")
-    if scenario.script is not None and not scenario.script.is_file():
+    for key, words in (("script", "a path"), ("module", "the name of a module")):
+        if getattr(program, key) == "":
+            raise Flaw(("program", key), f"expected {words}, got ''")
+    if scenario.script is not None and not os.path.isfile(scenario.script):  # also where it is too long for a name
         raise Flaw(("program", "script"), f"no such file: {program.script!r}, paths are relative to {scenario.base}")
     for key in program.env:
         if not key or "=" in key or "\0" in key:

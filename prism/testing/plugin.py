@@ -15,6 +15,7 @@ of its own. Nothing of PRISM or torch is imported until a test asks for a world.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -66,4 +67,7 @@ def prism_world(request: pytest.FixtureRequest, prism_worlds: Worlds) -> PrismWo
     options: dict[str, Any] = {}
     for marker in reversed(list(request.node.iter_markers("prism"))):  # the closest one counts
         options.update(marker.kwargs, **({"size": marker.args[0]} if marker.args else {}))
+    known = [name for name, one in signature(prism_worlds.run).parameters.items() if one.kind is one.KEYWORD_ONLY]
+    if unknown := [name for name in options if name not in ("size", *known)]:
+        raise pytest.UsageError(f"marker prism: unknown option {unknown[0]}, choose from size, {', '.join(known)}")
     return PrismWorld(prism_worlds, options)

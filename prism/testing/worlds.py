@@ -61,7 +61,9 @@ class Ranks(Sequence[Any]):
         return f"Ranks({self.values!r})"
 
     def log(self, rank: int) -> str:
-        """What the rank printed."""
+        """What the rank printed; raises IndexError for one that was not there."""
+        if not 0 <= rank < self.result.world_size:
+            raise IndexError(f"rank {rank} does not exist, there are ranks 0 to {self.result.world_size - 1}")
         return _log(self.folder, rank)
 
 

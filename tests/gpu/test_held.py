@@ -130,3 +130,33 @@ def test_who_is_about_to_leave_keeps_nothing(ends: tuple[RankLine, Worker]) -> N
     assert worker.hear() == [MARKED]
     worker.say(Leave(rank=0))
     thread.join()
+
+
+class Disturbed(queue.SimpleQueue[None]):
+    """Rings as the line's own, but a signal handler of the program raises in the first who waits for it."""
+
+    def __init__(self) -> None:
+        self.disturbed = threading.Event()
+
+    def get(self, block: bool = True, timeout: float | None = None) -> None:
+        if not self.disturbed.is_set():
+            self.disturbed.set()
+            raise TimeoutError("of the program")
+        super().get(block, timeout)
+
+
+def test_what_a_signal_handler_raises_is_raised_when_the_rank_goes_on(ends: tuple[RankLine, Worker]) -> None:
+    line, worker = ends
+    line._bell = bell = Disturbed()
+
+    def answer_the_disturbed() -> None:
+        worker.hear()
+        bell.disturbed.wait()
+        worker.say(Deliver(rank=0, handle=4), Run(rank=0))
+
+    answer = threading.Thread(target=answer_the_disturbed)
+    answer.start()
+    with pytest.raises(TimeoutError, match="of the program"):
+        line.hold(POLLED)
+    answer.join()
+    assert line.did == [(4, "MainThread")]

@@ -6,7 +6,9 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 import torch
+import torch.distributed as dist
 
 from prism.gpu.group.communicator import Communicator
 from prism.gpu.rank.link import Link
@@ -72,3 +74,26 @@ def test_a_thread_that_is_not_the_main_one_computes_in_nobodys_time() -> None:
     thread.start()
     thread.join()
     assert link.computed == [1_000, 0]
+
+
+def pair() -> Communicator:
+    return Communicator(Clocked(), "default", (0, 1), 0, "gloo", wrap=lambda operation: operation)
+
+
+@pytest.mark.parametrize("root", [-1, 2])
+def test_a_root_that_the_group_does_not_have_is_refused(root: int) -> None:
+    options = dist.BroadcastOptions()
+    options.rootRank = root
+    with pytest.raises(RuntimeError, match=f"broadcast: invalid root rank: {root}; the group has 2 ranks"):
+        pair().broadcast([torch.zeros(1)], options)
+
+
+@pytest.mark.parametrize("peer", [-2, 2])
+def test_a_peer_that_the_group_does_not_have_is_refused(peer: int) -> None:
+    with pytest.raises(RuntimeError, match=f"send_recv: invalid rank: {peer}; the group has 2 ranks"):
+        pair().send([torch.zeros(1)], peer)
+
+
+def test_a_list_that_is_not_as_long_as_the_group_is_refused() -> None:
+    with pytest.raises(ValueError, match="all_gather: expected a tensor for each of the group's 2 ranks, got 3"):
+        pair().allgather([[torch.zeros(1)] * 3], [torch.zeros(1)])

@@ -42,3 +42,10 @@ def test_it_works_under_xdist_and_fails_with_the_diagnosis(
     result.stdout.fnmatch_lines(["*rank 1: * in barrier on default, number 1, at *.py:9"])
     result.stdout.fnmatch_lines(["FAILED *::test_fails - prism.testing.RanksFailed: mismatch*"])
     assert "Scenario(" not in result.stdout.str(), "nobody wants to see how it is done"
+
+
+def test_an_option_that_there_is_not_is_refused_where_it_stands(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(TESTS.replace("size=3", "size=3, slot=4"))
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(["*marker prism: unknown option slot, choose from size, backend, slots, *"])

@@ -32,6 +32,8 @@ def test_a_function_may_be_local_and_take_arguments(prism_world: Any) -> None:
 
 def test_it_runs_scripts_with_what_torchrun_would_set(prism_world: Any) -> None:
     ranks = prism_world(PROGRAMS / "averages_and_says_so.py", 1, size=2)
+    with pytest.raises(IndexError, match="rank 2 does not exist, there are ranks 0 to 1"):
+        ranks.log(2)
     assert ranks.log(0)
     assert len(ranks) == 0
 

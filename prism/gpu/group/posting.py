@@ -14,6 +14,7 @@ from prism.core.events import Noticed
 from prism.core.graph import OpKind
 from prism.core.semantics import rules
 from prism.core.stage.op import SELF_CONTAINED
+from prism.core.stage.unmatched import ANY
 from prism.gpu.group.arguments import Tensors, count_of, dtype_of
 from prism.gpu.group.synthesis import synthesise
 from prism.gpu.group.tensors import nbytes
@@ -76,6 +77,7 @@ class Posting:
         **fields: Any,
     ) -> Any:
         compute = self._link.arrived()
+        self._refuse_impossible(kind, send, recv, **fields)
         tensors = like or inputs or outputs
         call = Call(
             kind=kind,
@@ -87,6 +89,20 @@ class Posting:
             **fields,
         )
         return self._posted(call, inputs, outputs, compute)
+
+    def _refuse_impossible(
+        self, kind: OpKind, send: Sequence[int], recv: Sequence[int], root: int = 0, peer: int = 0, **_: Any
+    ) -> None:
+        """Raise what backends raise for a member that the group does not have, or tensors for more or fewer of them."""
+        size = len(self.ranks)
+        name = kind.name.lower()
+        if not 0 <= root < size:
+            raise RuntimeError(f"{name}: invalid root rank: {root}; the group has {size} ranks")
+        if not ANY <= peer < size:
+            raise RuntimeError(f"{name}: invalid rank: {peer}; the group has {size} ranks")
+        for tensors in filter(None, (send, recv)):
+            if len(tensors) != size:
+                raise ValueError(f"{name}: expected a tensor for each of the group's {size} ranks, got {len(tensors)}")
 
     def _posted(self, call: Call, inputs: Tensors, outputs: Tensors, compute: int) -> Any:
         """Post a call, `compute` ns after the program was resumed; returns its work object."""
