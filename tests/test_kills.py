@@ -59,7 +59,7 @@ def told(kill: Kill, hit: str) -> str:
         case "rank", signal.SIGKILL:
             return f"rank_failed: {hit} was killed by SIGKILL"
         case "assistant", signal.SIGKILL:
-            return f"worker-0: {hit} was lost (-9)"
+            return f"worker-0: {hit} was killed by SIGKILL"
         case "worker", signal.SIGKILL:
             return "worker-0 was lost (-9)"
         case "worker", signal.SIGSTOP:

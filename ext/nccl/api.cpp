@@ -134,9 +134,16 @@ void pruned_set_clock(int64_t ahead, int64_t lead) {
   pruned::clock_lead.store(lead, std::memory_order_relaxed);
 }
 
-int pruned_abort(const char* directory) {
+int pruned_abort(const char* directory, const char* reason) {
   return guarded([&] {
-    Directory(directory).abort();
+    Directory(directory).abort(reason);
+    return PRUNED_DONE;
+  });
+}
+
+int pruned_check(const char* directory) {
+  return guarded([&] {
+    Directory(directory).check();
     return PRUNED_DONE;
   });
 }

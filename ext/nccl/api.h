@@ -127,7 +127,10 @@ PRUNED_API void pruned_close_bridge(pruned_bridge* bridge);
  * virtual parties let go of what they send; 0 where there is one host. */
 PRUNED_API void pruned_set_clock(int64_t ahead, int64_t lead);
 
-PRUNED_API int pruned_abort(const char* directory);
+/* Ends all calls on the directory, now and later; the first reason is the one that they tell. */
+PRUNED_API int pruned_abort(const char* directory, const char* reason);
+/* PRUNED_ABORTED, with the reason, if somebody has. */
+PRUNED_API int pruned_check(const char* directory);
 
 /* Plans, for looking at. `steps` null asks for their number only; it returns it, or -1. */
 PRUNED_API int64_t pruned_member_plan(const pruned_op* op, int32_t rank, pruned_member_step* steps);

@@ -1,6 +1,5 @@
 #include "directory.h"
 
-#include <atomic>
 #include <cctype>
 #include <cstdint>
 #include <utility>
@@ -38,14 +37,10 @@ std::string encoded(std::string_view name) {
 
 std::string text(Party party) { return static_cast<char>(party.role) + std::to_string(party.rank); }
 
-std::atomic_ref<std::uint32_t> flag(const Mapping& mapping) {
-  return std::atomic_ref(*reinterpret_cast<std::uint32_t*>(mapping.data()));
-}
-
 }  // namespace
 
 Directory::Directory(std::filesystem::path path)
-    : path_(std::move(path)), abort_(open("abort", sizeof(std::uint32_t))) {}
+    : path_(std::move(path)), abort_(open(kCallingOffFile, sizeof(CallingOff))) {}
 
 std::shared_ptr<Mapping> Directory::open(const std::string& name, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
@@ -59,11 +54,11 @@ std::shared_ptr<Mapping> Directory::open(const std::string& name, std::size_t by
   return mapping;
 }
 
-void Directory::abort() { flag(*abort_).store(1, std::memory_order_relaxed); }
+void Directory::abort(std::string_view reason) { call_off(calling_off(), reason); }
 
 void Directory::check() const {
-  if (flag(*abort_).load(std::memory_order_relaxed) != 0) {
-    throw Aborted("the collectives of this directory were aborted");
+  if (is_called_off(calling_off())) {
+    throw Aborted(calling_off().reason);
   }
 }
 

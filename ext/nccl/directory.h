@@ -1,4 +1,4 @@
-// The directory in memory through which the parties of a host meet: names of files, and the flag that stops everybody.
+// The directory in memory through which the parties of a host meet: names of files, and what stops everybody.
 
 #pragma once
 
@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "calling_off.h"
 #include "mapping.h"
 
 namespace pruned {
@@ -27,11 +28,14 @@ class Directory {
   /// The file of this name, mapped; objects of this process that ask for one name at one time share one mapping.
   std::shared_ptr<Mapping> open(const std::string& name, std::size_t bytes);
 
-  void abort();
-  /// Throws Aborted if somebody has called abort().
+  /// The first reason is the one that all are told.
+  void abort(std::string_view reason);
+  /// Throws Aborted, with the reason, if somebody has called abort().
   void check() const;
 
  private:
+  CallingOff& calling_off() const { return *reinterpret_cast<CallingOff*>(abort_->data()); }
+
   std::filesystem::path path_;
   std::mutex mutex_;
   std::map<std::string, std::weak_ptr<Mapping>> open_;

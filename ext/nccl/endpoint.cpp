@@ -7,6 +7,7 @@
 #include "message.h"
 #include "pairwise_member.h"
 #include "peers.h"
+#include "published.h"
 #include "replicas.h"
 #include "virtual_arc.h"
 
@@ -58,7 +59,7 @@ Outlet* MemberEndpoint::told(const Op& op) {
   const int rank = ports_.self().rank;
   const bool pruned = static_cast<int>(ports_.sandbox().size()) < ports_.size();
   const bool wanted = op.tree ? pruned : ports_.right_of(rank).role == Party::Role::kArc;
-  if (!replicas_ || !wanted || !is_published(op.kind) || published_bytes(op, rank) == 0) {
+  if (!replicas_ || !wanted || published_bytes(op, rank) == 0) {
     return nullptr;
   }
   return &ports_.outlet(input_fifo_name(ports_.group(), rank, op.tree),
@@ -83,7 +84,8 @@ void MemberEndpoint::start(const Op& op, const Buffers& buffers) {
   }
   const std::size_t bytes = published_bytes(op, rank);
   auto file = ports_.directory().open(input_name(ports_.group(), rank, op.tree), bytes);
-  begin(std::make_unique<PublishingMember>(buffers.input, bytes, std::move(file), *told,
+  const std::byte* data = published_of(op.kind, rank == op.root, buffers.input, buffers.output);
+  begin(std::make_unique<PublishingMember>(data, bytes, std::move(file), *told,
                                            [this, op, buffers] { return collective(op, buffers); }));
 }
 

@@ -1,6 +1,9 @@
 #include "replicas.h"
 
+#include <algorithm>
 #include <cstring>
+
+#include "published.h"
 
 namespace pruned {
 namespace {
@@ -10,7 +13,9 @@ constexpr std::uint32_t kPublished = 1;
 }  // namespace
 
 std::size_t published_bytes(const Op& op, int rank) {
-  // In a broadcast each member publishes the tensor that it has, so that a virtual root has one.
+  if (!is_published(op.kind, std::ranges::adjacent_find(op.receives, std::not_equal_to{}) == op.receives.end())) {
+    return 0;
+  }
   const std::int64_t elements = op.kind == Kind::kBroadcast ? op.count : input_elements(op, rank);
   return static_cast<std::size_t>(elements) * op.item();
 }
@@ -24,11 +29,7 @@ bool PublishingMember::advance() {
   if (!told_.empty()) {
     return false;
   }
-  if (input_ == nullptr) {
-    std::memset(file_->data(), 0, bytes_);
-  } else {
-    std::memcpy(file_->data(), input_, bytes_);
-  }
+  std::memcpy(file_->data(), data_, bytes_);
   told_.publish(0, kPublished);
   inner_ = then_();
   moved_ = inner_->moved();

@@ -1,7 +1,7 @@
-// Replicas: the virtual members after a sandbox member have its input, which it publishes before it takes part.
+// Replicas: the virtual members after a sandbox member have what it has (published.h).
 //
-// The input lies in a file that both map. A FIFO tells the arc that it is there; the arc releases that slot when it is
-// done, and before that the member does not write the next input.
+// That lies in a file that both map. A FIFO tells the arc that it is there; the arc releases that slot when it is
+// done, and before that the member does not write the next one.
 
 #pragma once
 
@@ -14,19 +14,16 @@
 
 namespace pruned {
 
-/// Whether members publish their inputs to such an operation.
-constexpr bool is_published(Kind kind) { return !is_pairwise(kind) && kind != Kind::kBarrier; }
-
-/// Bytes of what a member publishes: its input.
+/// Bytes of what a member publishes; 0 if that is nothing.
 std::size_t published_bytes(const Op& op, int rank);
 
 using Begin = std::function<std::unique_ptr<Activity>()>;
 
 class PublishingMember final : public Activity {
  public:
-  /// `input` null publishes zeros; `then` makes the activity that follows.
-  PublishingMember(const std::byte* input, std::size_t bytes, std::shared_ptr<Mapping> file, Outlet& told, Begin then)
-      : input_(input), bytes_(bytes), file_(std::move(file)), told_(told), then_(std::move(then)) {}
+  /// `then` makes the activity that follows.
+  PublishingMember(const std::byte* data, std::size_t bytes, std::shared_ptr<Mapping> file, Outlet& told, Begin then)
+      : data_(data), bytes_(bytes), file_(std::move(file)), told_(told), then_(std::move(then)) {}
 
   bool advance() override;
   bool done() const override { return inner_ != nullptr && inner_->done(); }
@@ -34,7 +31,7 @@ class PublishingMember final : public Activity {
   void verify() const override;
 
  private:
-  const std::byte* input_;
+  const std::byte* data_;
   std::size_t bytes_;
   std::shared_ptr<Mapping> file_;
   Outlet& told_;
@@ -44,7 +41,7 @@ class PublishingMember final : public Activity {
 
 class ReplicatingArc final : public Activity {
  public:
-  /// `then` makes the activity that needs the published input.
+  /// `then` makes the activity that needs what is published.
   ReplicatingArc(Inlet& told, Begin then) : told_(told), then_(std::move(then)) {}
 
   bool advance() override;

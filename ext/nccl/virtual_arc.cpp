@@ -1,6 +1,5 @@
 #include "virtual_arc.h"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -187,18 +186,13 @@ void VirtualArc::add(const Extent& slice, std::byte* slot) {
 
 void VirtualArc::replicate(const Extent& slice, std::byte* out) {
   const auto count = static_cast<std::size_t>(slice.count());
-  if (op_.kind == Kind::kAllGather) {
-    // a published its own block; of another length than this one, what there is of it, and zeros.
-    const Blocks blocks = op_.received_blocks();
-    const std::int64_t first = slice.first - blocks[step_.owner].first;
-    const std::int64_t there = std::clamp(blocks[plan_.arc().after].count() - first, std::int64_t{0}, slice.count());
-    if (there > 0) {
-      std::memcpy(out, input_->data() + first * item_, there * item_);
-    }
-    std::memset(out + there * item_, 0, (slice.count() - there) * item_);
+  if (input_ == nullptr) {
+    std::memset(out, 0, bytes(slice));
     return;
   }
-  const std::byte* in = input_->data() + slice.first * item_;
+  // Of an all_gather that is a's own block, in the place of each other's.
+  const std::int64_t first = op_.kind == Kind::kAllGather ? op_.received_blocks()[step_.owner].first : 0;
+  const std::byte* in = input_->data() + (slice.first - first) * item_;
   if (arithmetic_ == nullptr) {
     std::memcpy(out, in, bytes(slice));
     return;

@@ -23,7 +23,7 @@ struct Arithmetic;
 
 class VirtualArc final : public Activity {
  public:
-  /// `input` is a's published input, for replicas only; the FIFOs and the pool outlive the activity.
+  /// `input` is what a publishes, for replicas; null where that is nothing. The FIFOs and the pool outlive the activity.
   VirtualArc(const Op& op, Sizes sizes, const Arc& arc, const Contribution& contribution, std::optional<Times> times,
              std::shared_ptr<Mapping> input, Inlet& from_a, Outlet& to_b, Pool& pool);
 
@@ -49,7 +49,7 @@ class VirtualArc final : public Activity {
   std::int64_t release_time(const Extent& slice);
   void make(const Extent& slice, std::byte* slot);
   void add(const Extent& slice, std::byte* slot);
-  /// The same elements of as many equal inputs as the recipe says.
+  /// The same elements of as many equal inputs as the recipe says; zeros of those that a does not publish.
   void replicate(const Extent& slice, std::byte* out);
   std::size_t bytes(const Extent& extent) const { return static_cast<std::size_t>(extent.count()) * item_; }
   const std::byte* at(const std::byte* array, const Extent& slice) const { return array + slice.first * item_; }

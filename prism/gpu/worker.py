@@ -107,6 +107,7 @@ class Worker(Reporting):
             return
         self._stage += 1
         self._launched.clear()
+        self._finished.clear()
         try:
             self._setup = await self._lay_out(setup)
         except RunError as error:
@@ -139,6 +140,8 @@ class Worker(Reporting):
             case Launch():
                 self._launch(rank)
             case Suspend() | Resume() | Probe() | Kill():
+                if isinstance(instruction, Kill):
+                    self.call_off("the run has ended; its summary says why")
                 self._processes.obey(instruction)
             case Room(granted=granted):
                 self._rooms.answer(rank, granted)

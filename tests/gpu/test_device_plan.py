@@ -140,6 +140,7 @@ def test_of_an_uneven_gather_the_first_block_that_is_not_empty_is_shown(counts: 
     step = PostStep("default", 1, Call(OpKind.ALL_GATHER, dtype="float32", recv=counts), "")
     found = plan._one_by_one(Planned("g", 0, step, OpKind.ALL_GATHER, "float32", LATENCY, TRANSFER))
     assert [one.root for one in found if one.count and one.shown] == [first]
+    assert all(one.uneven for one in found)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from prism.gpu.emulation import assistant, sandbox
 from prism.gpu.pruned import Aborted, Mismatch, PeerLost
 from prism.net.board import Board
 
-LOSSES = [Aborted("a"), PeerLost("p"), Mismatch("m")]
+LOSSES = [PeerLost("p"), Mismatch("m")]
 
 
 @pytest.fixture(autouse=True)
@@ -27,9 +27,9 @@ def board(tmp_path: Path) -> Board:
     return Board(tmp_path / "board", 2, 1, create=True)
 
 
-def told_by_a_sandbox_rank(board: Board, error: Exception) -> list[Any]:
+def told_by_a_sandbox_rank(board: Board, error: Exception, cause: Exception | None = None) -> list[Any]:
     told: list[Any] = []
-    participant = SimpleNamespace(any_ended=lambda: bool(board.ended.any()))
+    participant = SimpleNamespace(any_ended=lambda: bool(board.ended.any()), cause=lambda lost: cause or lost)
     link: Any = SimpleNamespace(rank=3, participant=participant, tell=told.append)
     sandbox.SandboxLink.fail(link, error)
     return told
@@ -49,8 +49,21 @@ def test_what_nobody_else_told_is_told(error: Exception, board: Board, monkeypat
     assert exit_of_an_assistant(board, error, monkeypatch) == [1]
 
 
-@pytest.mark.parametrize("error", LOSSES[:2], ids=lambda error: type(error).__name__)
-def test_a_peer_whose_program_is_over_may_go(error: Exception, board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_whose_program_is_over_may_go(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
     board.ended[1] = 1
-    assert told_by_a_sandbox_rank(board, error) == []
-    assert exit_of_an_assistant(board, error, monkeypatch) == []
+    assert told_by_a_sandbox_rank(board, PeerLost("p")) == []
+    assert exit_of_an_assistant(board, PeerLost("p"), monkeypatch) == []
+
+
+@pytest.mark.parametrize("ended", [0, 1])
+@pytest.mark.parametrize(("error", "cause"), [(Aborted("a"), None), (PeerLost("p"), Aborted("a"))])
+def test_what_all_was_called_off_for_is_told_and_in_the_log(
+    error: Exception, cause: Exception | None, ended: int, board: Board, capsys: pytest.CaptureFixture[str]
+) -> None:
+    board.ended[1] = ended
+    assert told_by_a_sandbox_rank(board, error, cause) == [Broke(rank=3, reason="Aborted: a")]
+    assert capsys.readouterr().err.startswith("prism: a\n")
+
+
+def test_an_assistant_leaves_it_to_who_called_all_off(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert exit_of_an_assistant(board, Aborted("a"), monkeypatch) == []

@@ -30,7 +30,7 @@ def together(directory: Path, *calls: Callable[[], None]) -> None:
             call()
         except BaseException as failure:
             failures.append(failure)
-            abort(directory)
+            abort(directory, f"another party has failed: {failure}")
 
     threads = [threading.Thread(target=guarded, args=(call,)) for call in calls]
     for thread in threads:

@@ -128,10 +128,34 @@ def test_replicas_have_the_input_of_the_sandbox_member_before_them(tmp_path: Pat
         Contribution.replicas(),
     )
     assert all(torch.equal(blocks[rank], torch.cat([row[:3] for row in given])) for rank in sandbox)
-    whole = {rank: given[rank].clone() for rank in sandbox}
-    root = next(iter(arcs(SIZE, sandbox).values()))[-1]  # a virtual one: what its neighbour holds
-    cast.run(Op(OpKind.BROADCAST, SIZE, "int64", root=root, count=7), whole, whole, Contribution.replicas())
-    assert all(torch.equal(whole[rank][:7], given[root][:7]) for rank in sandbox)
+
+
+@pytest.mark.parametrize("sandbox", SANDBOXES[:-1])
+def test_replicas_broadcast_what_the_sandbox_member_before_them_has(tmp_path: Path, sandbox: tuple[int, ...]) -> None:
+    given = rows(torch.int64, size=SIZE)
+    cast = Cast(tmp_path, SIZE, sandbox, replicas=True)
+    for after, members in arcs(SIZE, sandbox).items():
+        for root in members:  # who is not the root has no input, and its output is what it has
+            whole = {rank: given[rank][:7].clone() for rank in sandbox}
+            cast.run(Op(OpKind.BROADCAST, SIZE, "int64", root=root, count=7), {}, whole, Contribution.replicas())
+            assert all(torch.equal(whole[rank], given[after][:7]) for rank in sandbox)
+
+
+@pytest.mark.parametrize("sandbox", SANDBOXES[:-1])
+def test_replicas_bring_zeros_where_nothing_of_the_sandbox_member_fits(
+    tmp_path: Path, sandbox: tuple[int, ...]
+) -> None:
+    cast = Cast(tmp_path, SIZE, sandbox, replicas=True)
+    counts = (1, 2, 3, 2, 1)
+    blocks = {rank: torch.full((sum(counts),), 9) for rank in sandbox}
+    ops = {r: Op(OpKind.ALL_GATHER, SIZE, "int64", count=counts[r], receives=counts) for r in sandbox}
+    cast.run(ops, {r: torch.full((counts[r],), 5) for r in sandbox}, blocks, Contribution.replicas())
+    expected = torch.cat([torch.full((counts[r],), 5 if r in sandbox else 0) for r in range(SIZE)])
+    assert all(torch.equal(blocks[rank], expected) for rank in sandbox)
+    root = next(iter(arcs(SIZE, sandbox).values()))[-1]
+    parts = {rank: torch.full((3,), 9) for rank in sandbox}
+    cast.run(Op(OpKind.SCATTER, SIZE, "int64", root=root, count=3), {}, parts)
+    assert not any(part.any() for part in parts.values())
 
 
 @pytest.mark.parametrize("sandbox", SANDBOXES)

@@ -259,5 +259,5 @@ def test_an_abort_ends_a_bridge(hosts: tuple[Path, Path]) -> None:
         with pytest.raises(Aborted):
             carry(hosts[1], Link("p"), Line(accepted, KEY), outwards=False)
 
-    together(hosts[1], carried, partial(abort, hosts[1]))
+    together(hosts[1], carried, partial(abort, hosts[1], "rank 3 was lost"))
     out.close()

@@ -1,5 +1,5 @@
-"""The device engine on a CPU: the kernels' source, a thread for each CTA, held to a ring of N real ranks; and what
-reads payloads ahead, over a CUDA whose streams are threads.
+"""The device engine on a CPU: the kernels' source, a thread for each CTA, held to a ring of N real ranks; and all
+of its host's side, over a CUDA whose streams and kernels are threads.
 
 On a GPU the built library is held to the same (`on_device check`), by test_on_device.py.
 """
@@ -13,11 +13,10 @@ import pytest
 from benchmarks.gpu_engine import HARNESS, PLANS
 from tests.nccl.native import SANITIZERS, SOURCES, build, needs_compiler, run
 
-ON_THE_HOST = ("load_queue", "memory", "payload_reader", "peer_memory", "prefetch", "reading", "stream_order")
 FILES = [
     *(SOURCES / f"{name}.cpp" for name in PLANS),
     *(SOURCES / "tests" / f"{name}.cpp" for name in HARNESS),
-    *(SOURCES / "cuda" / f"{name}.cpp" for name in ON_THE_HOST),
+    *sorted((SOURCES / "cuda").glob("*.cpp")),
     *sorted((SOURCES / "cuda" / "tests").rglob("*.cpp")),
 ]
 CUDA = f"-I{SOURCES / 'cuda' / 'tests' / 'fake_cuda'}"

@@ -45,11 +45,12 @@ def test_an_abort_ends_what_runs_and_what_comes_later(tmp_path: Path, tensor: to
     with Member(tmp_path, "g", 2, (0, 1), 0) as member, Pipe(tmp_path, "p") as pipe:
 
         def blocked() -> None:
-            with pytest.raises(Aborted):
+            with pytest.raises(Aborted, match=r"^rank 3 was lost$"):
                 member.run(OP, address(tensor), address(tensor))
 
-        together(tmp_path, blocked, lambda: abort(tmp_path))
-        with pytest.raises(Aborted):
+        together(tmp_path, blocked, lambda: abort(tmp_path, "rank 3 was lost"))
+        abort(tmp_path, "rank 4 was lost, as rank 3 was")
+        with pytest.raises(Aborted, match=r"^rank 3 was lost$"):
             pipe.send(address(tensor), 4)
 
 
@@ -60,14 +61,14 @@ def test_an_abort_reaches_other_processes(tmp_path: Path) -> None:
         with Pipe(tmp_path, "p") as pipe:
             try:
                 pipe.recv(0, 10)
-            except Aborted:
-                os.write(writing, b"aborted")
+            except Aborted as aborted:
+                os.write(writing, str(aborted).encode())
 
     child = in_child(blocked)
-    abort(tmp_path)
+    abort(tmp_path, "rank 3 was lost")
     os.waitpid(child, 0)
     os.close(writing)
-    assert os.read(reading, 100) == b"aborted"
+    assert os.read(reading, 100) == b"rank 3 was lost"
     os.close(reading)
 
 

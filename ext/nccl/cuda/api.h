@@ -54,6 +54,8 @@ typedef struct {
   prism_device_part head, tail, final;
   int32_t partners_size; /* SEND_RECV, GATHER, SCATTER, ALL_TO_ALL, in any order */
   const prism_device_partner* partners;
+  int32_t uneven; /* 1: one block of a collective of uneven blocks, a broadcast of an all_gather's or a reduction of a
+                     reduce_scatter's */
 } prism_device_op;
 
 /* The first thing that went wrong. */

@@ -41,7 +41,7 @@ DeviceEngine::DeviceEngine(const prism_device_setup& setup) {
 }
 
 DeviceEngine::~DeviceEngine() {
-  abort();
+  abort("the engine has ended");
   if (keeper_.joinable()) {
     keeper_.join();
   }
@@ -102,18 +102,17 @@ void DeviceEngine::start() {
   start_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
 }
 
-/// If this process cannot go on while it waits for others, that is what it tells.
+/// If this process is not to go on while it waits for others, it tells why.
 void DeviceEngine::connect() {
   try {
     for (const auto& [name, group] : groups_) {
       group->connect(given_up_);
     }
   } catch (const Failure&) {
-    const Report first = trouble_.first();
-    if (first.kind != Verdict::kFailed) {
+    if (!given_up_) {
       throw;
     }
-    throw Failure(first.text);
+    throw Failure(trouble_.first().text);
   }
 }
 

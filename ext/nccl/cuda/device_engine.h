@@ -28,7 +28,8 @@ class DeviceEngine {
 
   Report state();
   prism_device_figures figures() const;
-  void abort();
+  /// Ends all kernels that wait; the reason is told where nothing has gone wrong before.
+  void abort(const std::string& reason);
 
  private:
   struct Identity {
@@ -46,7 +47,8 @@ class DeviceEngine {
   void connect();
   void keep_watch();
   void look_for_trouble();
-  bool is_called_off() const;
+  void look_for_call();
+  void fail(const std::string& text);
 
   Trouble trouble_;
   Surroundings around_;

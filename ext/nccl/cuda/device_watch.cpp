@@ -3,6 +3,7 @@
 #include <chrono>
 #include <fstream>
 
+#include "../calling_off.h"
 #include "device_engine.h"
 
 namespace pruned::device {
@@ -27,26 +28,29 @@ void DeviceEngine::keep_watch() {
       }
     }
   } catch (const std::exception& error) {
-    trouble_.report({.kind = Verdict::kFailed, .text = error.what()});
-    abort();
+    fail(error.what());
   }
 }
 
 void DeviceEngine::look_for_trouble() {
   if (const std::string trouble = prefetch_->trouble(); !trouble.empty()) {
-    trouble_.report({.kind = Verdict::kFailed, .text = trouble});
-    abort();
+    fail(trouble);
   }
-  if (is_called_off()) {
-    abort();
-  }
+  look_for_call();
 }
 
-/// Whether somebody has stopped all parties of the directory: ../directory.h's flag, which is not there before.
-bool DeviceEngine::is_called_off() const {
-  std::uint32_t flag = 0;
-  std::ifstream file(around_.directory + "/abort", std::ios::binary);
-  return file.read(reinterpret_cast<char*>(&flag), sizeof flag) && flag != 0;
+void DeviceEngine::fail(const std::string& text) {
+  trouble_.report({.kind = Verdict::kFailed, .text = text});
+  abort(text);
+}
+
+/// Whether somebody has called off all that goes on in the directory; before, the file need not be there.
+void DeviceEngine::look_for_call() {
+  CallingOff call{};
+  std::ifstream file(around_.directory + "/" + kCallingOffFile, std::ios::binary);
+  if (file.read(reinterpret_cast<char*>(&call), sizeof call) && is_called_off(call)) {
+    abort(call.reason);
+  }
 }
 
 Report DeviceEngine::state() {
@@ -76,12 +80,12 @@ prism_device_figures DeviceEngine::figures() const {
   return figures;
 }
 
-void DeviceEngine::abort() {
+void DeviceEngine::abort(const std::string& reason) {
+  trouble_.report({.kind = Verdict::kAborted, .text = reason});
   given_up_ = true;
   for (const auto& [name, group] : groups_) {
     group->abort();
   }
-  trouble_.report({.kind = Verdict::kAborted, .text = "aborted"});
 }
 
 }  // namespace pruned::device

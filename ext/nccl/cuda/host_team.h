@@ -13,13 +13,16 @@ namespace pruned::device {
 
 class HostTeam {
  public:
-  explicit HostTeam(const std::atomic<bool>& aborted) : aborted_(aborted) {}
+  /// `aborted`: as job.h's Shown has it; null: nobody aborts.
+  explicit HostTeam(const volatile std::uint32_t* aborted) : aborted_(const_cast<std::uint32_t*>(aborted)) {}
 
   bool waits() const { return true; }
   bool leads() const { return true; }
   static constexpr int kCount = 1;
   int index() const { return 0; }
-  bool stopped() const { return aborted_.load(std::memory_order_relaxed); }
+  bool stopped() const {
+    return aborted_ != nullptr && std::atomic_ref(*aborted_).load(std::memory_order_relaxed) != 0;
+  }
 
   static std::uint64_t seen(const std::uint64_t* count) { return load(count); }
   void look(unsigned) const { std::this_thread::yield(); }
@@ -98,7 +101,7 @@ class HostTeam {
   }
 
  private:
-  const std::atomic<bool>& aborted_;
+  std::uint32_t* aborted_;
   Move moves_[kBatch];
 };
 

@@ -14,7 +14,7 @@ void offer_memory(const std::string& path, std::byte* data);
 /// Memory of another process, mapped here as long as this lives.
 class PeerMemory {
  public:
-  /// Waits for the file. Throws Failure if `given_up` becomes true, or after 10 minutes.
+  /// Waits for the file, for as long as it takes. Throws Failure if `given_up` becomes true.
   PeerMemory(const std::string& path, const std::atomic<bool>& given_up);
   ~PeerMemory();
   PeerMemory(PeerMemory&& other) noexcept : data_(other.data_) { other.data_ = nullptr; }

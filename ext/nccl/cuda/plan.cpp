@@ -41,7 +41,8 @@ PlannedOp planned_of(const prism_device_op& op, int size) {
                    .head = part_of(op.head),
                    .tail = part_of(op.tail),
                    .final = part_of(op.final),
-                   .partners = {}};
+                   .partners = {},
+                   .uneven = op.uneven != 0};
   for (int i = 0; i < op.partners_size; ++i) {
     const prism_device_partner& partner = op.partners[i];
     if (partner.peer < 0 || partner.peer >= size) {

@@ -27,6 +27,7 @@ struct PlannedOp {
   Planned planned;
   Part head, tail, final;
   std::vector<Partner> partners;
+  bool uneven = false;  // one block of a collective of uneven blocks
 };
 
 constexpr std::int32_t kSendReceive = 9;  // OpKind.SEND_RECV, which is no collective

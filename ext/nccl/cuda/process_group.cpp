@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "../published.h"
 #include "message_parts.h"
 
 namespace pruned::device {
@@ -39,13 +40,13 @@ std::int64_t ProcessGroup::take_stash() {
   return most;
 }
 
-/// The input of a member, for those that have one like it.
-std::int64_t ProcessGroup::published_bytes(const Planned& planned) const {
-  const auto kind = static_cast<Kind>(planned.kind);
-  const bool given = kind != Kind::kBroadcast || planned.root == rank_;
-  return is_exchange(planned.kind) || kind == Kind::kBarrier || !given
-             ? 0
-             : planned.count * static_cast<std::int64_t>(itemsize(static_cast<Dtype>(planned.dtype)));
+/// Of what the member publishes in this operation; 0 where virtual members bring something else, or zeros.
+std::int64_t ProcessGroup::published_bytes(const PlannedOp& op) const {
+  const Planned& planned = op.planned;
+  const auto called = static_cast<Kind>(planned.kind);
+  const Kind kind = op.uneven && called == Kind::kBroadcast ? Kind::kAllGather : called;
+  const bool published = plays_replicas() && !is_exchange(planned.kind) && is_published(kind, !op.uneven);
+  return published ? planned.count * static_cast<std::int64_t>(itemsize(static_cast<Dtype>(planned.dtype))) : 0;
 }
 
 void ProcessGroup::prepare() {
@@ -65,11 +66,14 @@ void ProcessGroup::prepare() {
       messages = true;
     } else {
       channels_ = std::max(channels_, shape_of(op.planned).channels);
-      published = std::max(published, plays_replicas() ? published_bytes(op.planned) : 0);
+      published = std::max(published, published_bytes(op));
       rings = true;
     }
   }
   published_ = device_memory(published);
+  if (published > 0 && around_.apart()) {
+    is_published_ = order_event();
+  }
   progress_ = device_memory(sizeof(Progress));
   sink_ = device_memory(messages ? kSinkSize + kMessageSlice : 0);
   prepare_rings(table, rings ? device::fifo_bytes(channels_) : 0);

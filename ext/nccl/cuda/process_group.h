@@ -8,6 +8,7 @@
 #include <span>
 
 #include "check.h"
+#include "events.h"
 #include "kernels.h"
 #include "memory.h"
 #include "peer_memory.h"
@@ -94,8 +95,8 @@ class ProcessGroup {
     return device::shape_of(planned, size_, mode(), around_.setup.channels);
   }
   bool plays_replicas() const { return mode() == Mode::kReplicas && arc_members() > 0; }
-  std::int64_t published_bytes(const Planned& planned) const;
-  void publish(RingJob& job, const Work& work, const Planned& planned, cudaStream_t stream) const;
+  std::int64_t published_bytes(const PlannedOp& op) const;
+  void publish(RingJob& job, const Work& work, const PlannedOp& op, cudaStream_t stream) const;
 
   struct Found {  // a message, and the partner of the planned operation that it is
     const Message* message;
@@ -122,7 +123,8 @@ class ProcessGroup {
 
   int channels_ = 1;  // the most of any operation
   std::int64_t fifo_bytes_ = 0;
-  DeviceMemory published_;  // for replicas: the input of the operation that runs
+  DeviceMemory published_;  // for replicas: what the member has before the operation that runs
+  Event is_published_;
   DeviceMemory inlet_, arc_inlet_, counts_, arrivals_, planned_, progress_, sink_, reserved_, stash_;
   std::map<int, DeviceMemory> from_peers_;  // FIFOs of messages, by sandbox member
   std::map<int, std::byte*> to_peers_;

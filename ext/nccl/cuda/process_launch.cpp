@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "../published.h"
 #include "process_group.h"
 #include "ring_parts.h"
 #include "scales.h"
@@ -29,7 +30,8 @@ Verdict ProcessGroup::launch(const Work& work, cudaStream_t stream) {
     return mismatch(number, done);
   }
   // Once graphs are launched again the host cannot know how far the group is; the kernel looks for itself.
-  const Planned& planned = ops_[std::min(number, static_cast<std::int64_t>(ops_.size()) - 1)].planned;
+  const PlannedOp& op = ops_[std::min(number, static_cast<std::int64_t>(ops_.size()) - 1)];
+  const Planned& planned = op.planned;
   if (!replayed_ && !is_planned(work, planned)) {
     return mismatch(number, done);
   }
@@ -37,7 +39,7 @@ Verdict ProcessGroup::launch(const Work& work, cudaStream_t stream) {
   RingJob job = this->job(work, planned);
   job.number = replayed_ ? -1 : number;
   order_.begin(stream);
-  publish(job, work, planned, stream);
+  publish(job, work, op, stream);
   launch_job(job, stream);
   order_.end(stream);
   ++next_;
@@ -128,13 +130,19 @@ void ProcessGroup::give_memory(RingJob& job) const {
   job.system = around_.apart() || sandbox_.size() > 1;
 }
 
-/// The member may overwrite its input while virtual members still bring the same.
-void ProcessGroup::publish(RingJob& job, const Work& work, const Planned& planned, cudaStream_t stream) const {
-  const std::int64_t bytes = plays_replicas() ? published_bytes(planned) : 0;
-  if (bytes > 0) {
-    const auto count = static_cast<std::size_t>(bytes);
-    PRUNED_CUDA(cudaMemcpyAsync(published_.get(), work.input, count, cudaMemcpyDefault, stream));
-    job.published = published_.get();
+/// A copy: the member may overwrite what it has while virtual members still bring the same.
+void ProcessGroup::publish(RingJob& job, const Work& work, const PlannedOp& op, cudaStream_t stream) const {
+  const auto bytes = static_cast<std::size_t>(published_bytes(op));
+  if (bytes == 0) {
+    return;
+  }
+  const std::byte* data = published_of(work.kind, work.root == rank_, static_cast<const std::byte*>(work.input),
+                                       static_cast<const std::byte*>(work.output));
+  PRUNED_CUDA(cudaMemcpyAsync(published_.get(), data, bytes, cudaMemcpyDefault, stream));
+  job.published = published_.get();
+  if (around_.apart()) {
+    PRUNED_CUDA(cudaEventRecord(is_published_.get(), stream));
+    PRUNED_CUDA(cudaStreamWaitEvent(around_.arc_stream, is_published_.get(), 0));
   }
 }
 

@@ -15,6 +15,12 @@ unsigned long long capture_of(cudaStream_t stream) {
 
 }  // namespace
 
+Event order_event() {
+  cudaEvent_t event = nullptr;
+  PRUNED_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  return Event(event);
+}
+
 /// A graph is ordered with what is outside of it by who launches it: CUDA joins no stream with another one's capture.
 void StreamOrder::begin(cudaStream_t stream) {
   if (ended_ != nullptr && capture_of(stream) == capture_) {
@@ -24,9 +30,7 @@ void StreamOrder::begin(cudaStream_t stream) {
 
 void StreamOrder::end(cudaStream_t stream) {
   if (ended_ == nullptr) {
-    cudaEvent_t event = nullptr;
-    PRUNED_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-    ended_.reset(event);
+    ended_ = order_event();
   }
   capture_ = capture_of(stream);
   PRUNED_CUDA(cudaEventRecord(ended_.get(), stream));

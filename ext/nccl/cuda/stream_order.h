@@ -9,6 +9,9 @@
 
 namespace pruned::device {
 
+/// An event of the current device that only says what comes after what.
+Event order_event();
+
 class StreamOrder {
  public:
   /// What is put on the stream from here on comes after the last operation.

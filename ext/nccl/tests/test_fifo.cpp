@@ -158,19 +158,27 @@ void check_abort() {
   const TemporaryDirectory path;
   Directory files(path.path());
   Ends ends(files, "abort");
-  bool aborted = false;
+  std::string told;
   std::thread waiting([&] {
     MessageReceive receive(nullptr, 1, ends.in);
     try {
       while (!drive(receive, *ends.bell, files)) {
       }
-    } catch (const Aborted&) {
-      aborted = true;
+    } catch (const Aborted& aborted) {
+      told = aborted.what();
     }
   });
-  Directory(path.path()).abort();
+  const std::string reason = "rank 3 was lost; " + std::string(1000, 'x');
+  Directory(path.path()).abort(reason);
   waiting.join();
-  CHECK(aborted, "an abort ends a wait");
+  CHECK(told.size() == 503 && reason.starts_with(told), "an abort ends a wait, and says why as far as there is room");
+  Directory(path.path()).abort("another reason");
+  check_throws<Aborted>([&] { files.check(); }, "it stays aborted");
+  try {
+    files.check();
+  } catch (const Aborted& aborted) {
+    CHECK(aborted.what() == told, "the first reason is kept");
+  }
 }
 
 void check_times(Directory& files) {

@@ -104,13 +104,13 @@ def _give_up(board: Board, line: socket.socket, rank: int, error: BaseException)
     """A job failed: without it the sandbox would wait for ever, so this process ends, and with it the run.
 
     Where it failed because a sandbox rank has gone or does something else, those who know say so better, in a moment;
-    a rank whose program is over may go while there is still something for it.
+    a rank whose program is over may go while there is still something for it. Who aborts has told why.
     """
     with contextlib.suppress(OSError):  # the disk of the log may be full
         traceback.print_exception(error)
-    if isinstance(error, Aborted | PeerLost) and board.ended.any():
+    if isinstance(error, Aborted) or (isinstance(error, PeerLost) and board.ended.any()):
         return
-    if isinstance(error, Aborted | PeerLost | Mismatch):
+    if isinstance(error, PeerLost | Mismatch):
         time.sleep(GRACE_S)
     else:
         _tell(line, rank, error)

@@ -11,11 +11,11 @@ import torch
 from prism.core.calls import Call
 from prism.core.graph import OpKind
 from prism.core.record import PostStep
-from prism.gpu.emulation.buffers import Buffer, in_place
+from prism.gpu.emulation.buffers import Buffer, copied, in_place
 from prism.gpu.emulation.clock import now
 from prism.gpu.emulation.engine_calls import engine_op, group_name, message_bytes, pipe_name, result_bytes
 from prism.gpu.emulation.executor import Executors
-from prism.gpu.pruned import Member, Pipe
+from prism.gpu.pruned import Aborted, Member, PeerLost, Pipe, cause
 from prism.net.board import Board
 from prism.net.schedule import Schedule
 
@@ -69,6 +69,10 @@ class Participant:
         """Whether the program of a sandbox rank has ended, so that it may be gone."""
         return bool(self._board.ended.any())
 
+    def cause(self, lost: PeerLost) -> PeerLost | Aborted:
+        """What the loss of a peer comes of, if anybody says so in a moment."""
+        return cause(self._fifos, lost)
+
     def take(self, call: Call) -> tuple[int, PostStep] | None:
         """The next operation of the rank's lane, and its step in the record; None if it is not to be carried out.
 
@@ -108,16 +112,16 @@ class Participant:
         work = engine_op(call, group.size, rank, bool(self._schedule.ops.tree[op]))
         size = result_bytes(call, group.size, rank)
         direct = None if self._recorded else in_place(outputs, size)
-        target = direct or Buffer.empty(size)
+        replicas = self._schedule.plain.contribution == "replicas"
+        has = replicas and call.kind is OpKind.BROADCAST and size and not self._recorded  # what a virtual root has too
+        target = direct or (copied(outputs) if has else Buffer.empty(size))
 
         def run() -> None:
             if name not in self._members:
-                replicas = self._schedule.plain.contribution == "replicas"
                 self._members[name] = Member(
                     self._fifos, name, group.size, tuple(group.sandbox), rank, replicas, group.nodes
                 )
-            source = inputs.address or target.address  # replicas of a root that is not here have what the output has
-            self._board.moved[self._place, op] = self._members[name].run(work, source, target.address)
+            self._board.moved[self._place, op] = self._members[name].run(work, inputs.address, target.address)
             arrived(None if direct else target, step)
 
         self._executors.submit(name, run)

@@ -25,6 +25,7 @@ from prism.gpu.emulation.clock import set_ahead
 from prism.gpu.emulation.participant import START_POLL_S, Participant
 from prism.gpu.group.tensors import load, load_blocks
 from prism.gpu.processes.birth import Birth
+from prism.gpu.processes.output import note
 from prism.gpu.pruned import GRACE_S, Aborted, Mismatch, PeerLost
 from prism.gpu.rank.callsite import callsite
 from prism.gpu.rank.link import Link
@@ -143,9 +144,13 @@ class SandboxLink(Link):
 
         One whose program is over may go in order; who waits for it then is found out as a hang.
         """
-        if isinstance(error, Aborted | PeerLost) and self.participant.any_ended():
+        if isinstance(error, PeerLost):
+            error = self.participant.cause(error)
+        if isinstance(error, PeerLost) and self.participant.any_ended():
             return
-        if isinstance(error, Aborted | PeerLost | Mismatch):
+        if isinstance(error, Aborted):
+            note(str(error))  # now: once the run is decided this process is killed
+        if isinstance(error, Aborted | Mismatch):
             time.sleep(GRACE_S)
         self.tell(Broke(rank=self.rank, reason=f"{type(error).__name__}: {error}"))
         traceback.print_exception(error)  # last: the disk of the log may be full

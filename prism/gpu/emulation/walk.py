@@ -61,7 +61,7 @@ class Walk:
         following = int(self._next[op])
         if following >= 0:
             self._first[following] = True
-        unlocked = self._clock.unlocked(op)
+        unlocked = [*self._clock.unlocked]
         if following >= 0 and self._clock.ready(following) and following not in unlocked:
             unlocked.append(following)
         self._begin(other for other in unlocked if self._first[other])

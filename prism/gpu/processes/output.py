@@ -22,6 +22,12 @@ def redirect(log: Path) -> None:
     sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False, errors="backslashreplace")
 
 
+def note(text: str) -> None:
+    """Put a line of PRISM's own into the rank's log, if that takes one."""
+    with contextlib.suppress(OSError, ValueError):
+        print(f"prism: {text}", file=sys.stderr, flush=True)
+
+
 def flush() -> None:
     """Let nothing that was printed be lost."""
     for stream in (sys.stdout, sys.stderr):

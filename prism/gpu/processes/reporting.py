@@ -7,8 +7,9 @@ import contextlib
 import signal
 from pathlib import Path
 
-from prism.core.events import AnyEvent, Broke, Exited, Launched
+from prism.core.events import AnyEvent, Broke, Exited, Finished, Launched
 from prism.core.instructions import AnyInstruction
+from prism.core.stage.phrases import exited
 from prism.gpu.processes import proc
 from prism.gpu.processes.abroad import Abroad
 from prism.gpu.processes.birth import Birth, Introduction
@@ -20,6 +21,7 @@ from prism.gpu.processes.vitals import Vitals
 from prism.net.channel import Channel
 from prism.net.ferry import Ferry
 from prism.net.messages import Alive, Broken, FromCoordinator, FromWorker, Prepared, Report, Setup
+from prism.net.schedule import FIFOS
 from prism.net.transport import ConnectionClosed
 
 
@@ -36,6 +38,7 @@ class Reporting:
         self._processes = RankProcesses(self, directory / "worker.sock")
         self._files = StageFiles(directory)
         self._launched: dict[int, None] = {}  # in this stage
+        self._finished: set[int] = set()  # of those, whose programs have ended as they should
         self._rooms = Rooms(self.report, self._launched.__contains__)
         self._vitals = Vitals()
         self._setup: Setup | None = None  # None between stages
@@ -77,6 +80,8 @@ class Reporting:
         if isinstance(event, Broke) and event.rank < 0:  # no rank, so no world knows it
             self.broken(f"{name_of(event.rank)}: {event.reason}")
             return
+        if isinstance(event, Finished) and event.code == 0:
+            self._finished.add(event.rank)
         if self._abroad is not None:
             self._abroad.hear(event)
         if not self._events:
@@ -85,12 +90,28 @@ class Reporting:
 
     def gone(self, rank: int, code: int) -> None:
         """A process has ended."""
+        lost = f"{name_of(rank)} {exited(code)}; its log may say why"
         if code == -signal.SIGBUS and self._setup is not None and (reason := full(self._directory)):
-            self.broken(f"{reason}; {name_of(rank)} was killed by SIGBUS for it")
+            lost = f"{reason}; {name_of(rank)} was killed by SIGBUS for it"
+            self.broken(lost)
+        if code or rank not in self._finished:
+            self.call_off(lost)
         if rank >= 0:
             self.report(Exited(rank=rank, code=code))
         elif rank in self._assistants():
-            self.broken(f"{name_of(rank)} was lost ({code}); its log may say why")
+            self.broken(lost)
+
+    def call_off(self, reason: str) -> None:
+        """What others of an emulation wait for in the engine never comes: all of them end, and tell this reason.
+
+        An engine cannot tell a peer that is late from one that is lost. Whoever hears of all ends can, so this is here.
+        """
+        if self._setup is None or self._setup.emulation is None:
+            return
+        from prism.gpu.pruned import abort  # it is not built everywhere
+
+        with contextlib.suppress(OSError):  # the directory has gone, and with it all who would wait
+            abort(Path(self._setup.emulation.directory) / FIFOS, reason)
 
     def broken(self, reason: str, blame: bool = False) -> None:
         """The stage cannot go on; where there is none, the next one begins anew."""

@@ -10,6 +10,7 @@ are ns of `time.monotonic_ns()`. Calls give up the GIL, and signal handlers run 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -21,11 +22,12 @@ from prism.gpu.pruned.op import Contribution, Int64, Op, Pace
 
 __all__ = [
     "Aborted", "Arc", "Branches", "Contribution", "Int64", "Member", "Mismatch", "Moved", "Op", "Pace", "PeerLost",
-    "Peers", "Pipe", "abort", "arcs",
+    "Peers", "Pipe", "abort", "arcs", "cause",
 ]  # fmt: skip
 
 GRACE_S = 2.0
 """How long who lost a peer, or met one that does something else, lets those speak who know why."""
+_LOOK_S = 0.01
 
 
 class Moved(NamedTuple):
@@ -71,7 +73,8 @@ class _Endpoint(AbstractContextManager["_Endpoint"]):
 class Member(_Endpoint):
     """A sandbox member's side of its group's collectives; `sandbox` are the sandbox members' group ranks, ascending.
 
-    `group` is unique in the directory. With `replicas` its input is published for the arc after it, or its branches.
+    `group` is unique in the directory. With `replicas` its input is published for the arc after it, or its branches; of
+    a broadcast that it is not the root of, its output.
     `nodes`: the node of each member, for trees; left out, each is on a node of its own.
     """
 
@@ -150,9 +153,25 @@ class Pipe(_Endpoint):
         self._run(abi.library.pruned_start_receive, address or None, nbytes)
 
 
-def abort(directory: str | Path) -> None:
-    """End all calls on this directory, now and later: they raise Aborted."""
-    abi.check(abi.library.pruned_abort(str(directory).encode()))
+def abort(directory: str | Path, reason: str) -> None:
+    """End all calls on this directory, now and later, in whatever process: they raise Aborted, with the first reason.
+
+    Raises OSError if the directory has gone.
+    """
+    abi.check(abi.library.pruned_abort(str(directory).encode(), reason.encode()))
+
+
+def cause(directory: str | Path, lost: PeerLost) -> PeerLost | Aborted:
+    """What a peer's loss comes of: whoever knows aborts within GRACE_S; else nobody does."""
+    give_up = time.monotonic() + GRACE_S
+    while True:
+        try:
+            abi.check(abi.library.pruned_check(str(directory).encode()))
+        except Aborted as aborted:
+            return aborted
+        if time.monotonic() >= give_up:
+            return lost
+        time.sleep(_LOOK_S)
 
 
 def arcs(size: int, sandbox: Sequence[int]) -> dict[int, tuple[int, ...]]:

@@ -16,7 +16,7 @@ DONE, PENDING, ABORTED, PEER_LOST, MISMATCH, INVALID, FAILED = range(7)
 
 
 class Aborted(RuntimeError):
-    """`abort()` was called on the directory."""
+    """`abort()` was called on the directory; the text is the reason that was given."""
 
 
 class PeerLost(RuntimeError):
@@ -128,7 +128,8 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "pruned_open_bridge": (c_void_p, [c_char_p, POINTER(Link), POINTER(Seal), c_int32, c_int32]),
     "pruned_turn_bridge": (c_int32, [c_void_p]),
     "pruned_close_bridge": (None, [c_void_p]),
-    "pruned_abort": (c_int32, [c_char_p]),
+    "pruned_abort": (c_int32, [c_char_p, c_char_p]),
+    "pruned_check": (c_int32, [c_char_p]),
     "pruned_set_clock": (None, [c_int64, c_int64]),
     "pruned_member_plan": (c_int64, [POINTER(Op), c_int32, POINTER(MemberStep)]),
     "pruned_arc_plan": (c_int64, [POINTER(Op), POINTER(Membership), POINTER(ArcStep)]),

@@ -84,7 +84,8 @@ class Contribution:
     def replicas(cls) -> Contribution:
         """Each virtual member has the input of the sandbox member before the arc, a Member with `replicas`.
 
-        In a branch: of the member that keeps it.
+        In a branch: of the member that keeps it. In a broadcast, what that member's output holds before if it is not
+        the root. Of an all_gather of unequal blocks: zeros.
         """
         return cls(3)
 

@@ -67,7 +67,9 @@ Bytes run(Session& session, const Act& act, int rank, int place) {
   const Bytes& expected = act.outputs[static_cast<std::size_t>(place)];
   const DeviceMemory from = device_memory(static_cast<std::int64_t>(std::max<std::size_t>(input.size(), 16)));
   const DeviceMemory to = device_memory(static_cast<std::int64_t>(std::max(expected.size(), input.size()) + 16));
-  PRUNED_CUDA(cudaMemcpy(from.get(), input.data(), input.size(), cudaMemcpyDefault));
+  for (const DeviceMemory* memory : {&from, &to}) {  // who is not a broadcast's root has what its output holds
+    PRUNED_CUDA(cudaMemcpy(memory->get(), input.data(), input.size(), cudaMemcpyDefault));
+  }
   Work work{.kind = act.op.kind,
             .dtype = act.op.dtype,
             .reduce = act.op.reduce,

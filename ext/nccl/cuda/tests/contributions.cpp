@@ -74,13 +74,10 @@ void bring_left(Act& act, const std::vector<Arc>& arcs) {
   }
 }
 
-/// All have the input of one; where only a virtual root gives something, that is zeros.
+/// All have what one has.
 void repeat_input(Act& act, int member) {
   for (int rank = 0; rank < act.op.size; ++rank) {
     act.inputs[rank] = act.inputs[member];
-  }
-  if (act.op.kind == Kind::kBroadcast && act.op.root != member) {
-    act.inputs[act.op.root].assign(act.inputs[act.op.root].size(), std::byte{0});
   }
 }
 

@@ -14,6 +14,8 @@ int main() {
   pruned::device::testing::test_prefetch();
   pruned::device::testing::test_peer_memory();
   pruned::device::testing::test_stream_order();
+  pruned::device::testing::test_endings();
+  pruned::device::testing::test_replicas();
   std::cout << pruned::testing::checks << " checks, " << pruned::testing::failures << " failures\n";
   return pruned::testing::failures == 0 ? 0 : 1;
 }

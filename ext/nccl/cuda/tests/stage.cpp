@@ -71,7 +71,7 @@ RingJob Stage::job(Act& act, int place) {
   job.mode = act.mode;
   job.rule = rule_of(act.op.dtype, act.op.reduce, act.op.size);
   job.input = act.inputs[job.rank].data();
-  job.published = act.op.kind == Kind::kBroadcast && job.rank != act.op.root ? nullptr : job.input;
+  job.published = job.input;
   job.output = act.outputs[place].empty() ? nullptr : act.outputs[place].data();
   job.left = reinterpret_cast<FifoChannel*>(own.inlet.data());
   job.arc_members = arc_members(place);
@@ -90,7 +90,7 @@ RingJob Stage::job(Act& act, int place) {
   job.progress = &own.progress;
   job.shown = {.posted = &own.posted, .moved = own.moved,
                .releases = releases.empty() ? nullptr : releases[place].data(), .ended = &own.ended,
-               .looked = &own.looked, .failed = &own.failed, .aborted = nullptr};
+               .looked = &own.looked, .failed = &own.failed, .aborted = &aborted};
   return job;
 }
 
@@ -103,8 +103,8 @@ void Stage::run(Act& act) {
   for (const RingJob& job : jobs) {
     for (int party = 0; party < parties(job); ++party) {
       for (int channel = 0; channel < job.channels; ++channel) {
-        threads.emplace_back([this, &job, party, channel] {
-          HostTeam team(aborted);
+        threads.emplace_back([&job, party, channel] {
+          HostTeam team(job.shown.aborted);
           with_type(reduces(job.outline.kind) ? job.dtype : Dtype::kUint8, [&]<class T>(T*) {
             run_ring<T>(team, job, static_cast<Party>(party), channel);
           });

@@ -57,7 +57,7 @@ class Stage {
   int size() const { return size_; }
   std::vector<std::array<std::int64_t, 3>> moved;
   std::vector<std::int64_t> posted;  // by place
-  std::atomic<bool> aborted = false;
+  std::uint32_t aborted = 0;
   /// Releases of each place, of one entry; empty: nothing is paced.
   std::vector<std::vector<std::int64_t>> releases;
 

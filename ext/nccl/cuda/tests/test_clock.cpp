@@ -30,8 +30,7 @@ void check(const Op& op, const Arc& arc) {
   const Planned planned{.kind = 0, .dtype = 0, .reduce = 0, .root = op.root, .count = op.count, .op = 0, .entry = 4,
                         .latency = times.latency, .transfer = times.transfer};
   const EvenArcPlan even(job.outline, job.blocks(), job.sizes, job.arc());
-  const std::atomic<bool> aborted = false;
-  HostTeam team(aborted);
+  HostTeam team(nullptr);
   RingClock clock(job, planned, even);
   Pace pace(plan, times);
   clock.begin(team);
@@ -74,21 +73,20 @@ void test_pacing() {
     Act act{.op = op, .mode = Mode::kLeft, .inputs = pruned::testing::random_inputs(op, 1), .brought = {{}},
             .outputs = {pruned::testing::Bytes(400)}, .channels = 2, .groups = groups, .lines = groups > 1, .latency = 3'000'000,
             .transfer = 2'000'000};
-    const std::atomic<bool> aborted = false;
-    const std::int64_t post = HostTeam(aborted).now();  // the member posts later
+    const std::int64_t post = HostTeam(nullptr).now();  // the member posts later
     const ArcPlan plan(op, kSizes, {4, 1, 3});
     const Releases releases(plan, {.posts = {post, post, post}, .latency = act.latency, .transfer = act.transfer}, 0);
     stage.releases = {std::vector<std::int64_t>(releases.words(), releases.words() + releases.size())};
     stage.run(act);
-    const std::int64_t took = HostTeam(aborted).now() - post;
+    const std::int64_t took = HostTeam(nullptr).now() - post;
     CHECK(took >= act.latency + act.transfer - 10, std::to_string(groups) + " groups ended after " + std::to_string(took) + " ns");
     CHECK(stage.posted[0] > 0, "its own post");
 
     stage.releases[0][kHeaderWords] = 0;  // the next operation's are never there
-    std::thread ends([&] { stage.aborted = true; });
+    std::thread ends([&] { std::atomic_ref(stage.aborted).store(1); });
     stage.run(act);
     ends.join();
-    CHECK(stage.aborted, "aborted");
+    CHECK(stage.aborted == 1, "aborted");
   }
 }
 

@@ -2,6 +2,7 @@
 // ring of N real ranks gives it, and moves as many bytes.
 
 #include "../../tests/check.h"
+#include "../plan.h"
 #include "contributions.h"
 #include "stage.h"
 #include "tests.h"
@@ -82,9 +83,23 @@ void check_groups() {
   }
 }
 
+/// What is small goes in lines: chunks of up to 16 KiB, whatever the operation.
+void check_lines() {
+  for (const Kind kind : kKinds) {
+    for (const std::int64_t bytes : {1, 4'096, 16'384, 16'400, 1 << 20}) {
+      const std::int64_t count = kind == Kind::kAllReduce || kind == Kind::kReduceScatter ? bytes * 4 : bytes;
+      const Planned planned{.kind = static_cast<std::int32_t>(kind), .dtype = static_cast<std::int32_t>(Dtype::kUint8),
+                            .reduce = 0, .root = 0, .count = count, .op = -1, .entry = 0, .latency = 0, .transfer = 0};
+      CHECK(shape_of(planned, 4, Mode::kLeft, 0).lines == (bytes <= 16'384),
+            "kind " + std::to_string(static_cast<int>(kind)) + ", chunks of " + std::to_string(bytes) + " bytes");
+    }
+  }
+}
+
 }  // namespace
 
 void test_rings() {
+  check_lines();
   int turn = 0;
   for (int size = 2; size <= 9; ++size) {
     for (const std::vector<int>& sandbox : pruned::testing::sandboxes(size)) {

@@ -12,5 +12,7 @@ void test_payloads();
 void test_prefetch();
 void test_peer_memory();
 void test_stream_order();
+void test_endings();
+void test_replicas();
 
 }  // namespace pruned::device::testing

@@ -49,6 +49,7 @@ class Op(ctypes.Structure):
         ("kind", c_int32), ("dtype", c_int32), ("reduce", c_int32), ("root", c_int32), ("count", c_int64),
         ("op", c_int64), ("entry", c_int64), ("latency", c_int64), ("transfer", c_int64), ("head", PartOfFile),
         ("tail", PartOfFile), ("final", PartOfFile), ("partners_size", c_int32), ("partners", POINTER(Partner)),
+        ("uneven", c_int32),
     ]  # fmt: skip
 
     @classmethod
@@ -59,7 +60,7 @@ class Op(ctypes.Structure):
         return cls(
             call.kind, DTYPES.index(call.dtype), REDUCES.index(call.reduce), call.root, call.count,
             call.op if call.shown else -1, entry, call.latency, call.transfer, *parts,
-            len(partners), (Partner * len(partners))(*partners),
+            len(partners), (Partner * len(partners))(*partners), call.uneven,
         )  # fmt: skip
 
 

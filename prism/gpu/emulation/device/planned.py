@@ -44,7 +44,8 @@ class Partner(NamedTuple):
 class Planned:
     """One call of NCCL; counts are those of prism.gpu.pruned.Op, costs are ns, `op` is the touching operation.
 
-    `shown`: whether the board shows this call in the place of the operation, which may come to several.
+    `shown`: whether the board shows this call in the place of the operation, which may come to several. `uneven`: it is
+    one block of a collective of uneven blocks.
     """
 
     group: str
@@ -62,6 +63,7 @@ class Planned:
     final: Part | None = None
     partners: tuple[Partner, ...] = ()
     shown: bool = True
+    uneven: bool = False
 
 
 def on_device(schedule: Schedule, op: int) -> GroupPart | None:
@@ -130,6 +132,7 @@ class Plan:
                 whole, kind=OpKind.BROADCAST if gathers else OpKind.REDUCE, count=count, root=root, reduce=call.reduce,
                 latency=whole.latency // len(counts), transfer=whole.transfer // len(counts),
                 shown=not any(counts[:root]),  # the first one that NCCL is called for
+                uneven=True,
             )  # fmt: skip
             size = count * ITEMSIZE[call.dtype]
             for need, ref in parts.items():

@@ -6,7 +6,14 @@
 
 #include <cstddef>
 
-enum cudaError_t { cudaSuccess, cudaErrorInvalidDevice, cudaErrorMemoryAllocation, cudaErrorStreamCaptureUnsupported };
+enum cudaError_t {
+  cudaSuccess,
+  cudaErrorInvalidDevice,
+  cudaErrorMemoryAllocation,
+  cudaErrorStreamCaptureUnsupported,
+  cudaErrorNotReady,
+  cudaErrorPeerAccessAlreadyEnabled
+};
 enum cudaMemcpyKind { cudaMemcpyDefault };
 enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeRelaxed };
 enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive };
@@ -29,6 +36,7 @@ cudaError_t cudaGetLastError();
 cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaDeviceSynchronize();
+cudaError_t cudaDeviceEnablePeerAccess(int device, unsigned flags);
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode);
 
 cudaError_t cudaMalloc(void** data, std::size_t bytes);
@@ -51,7 +59,9 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamQuery(cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status);
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* capture);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);

@@ -103,7 +103,8 @@ void fake_cuda::launch(cudaStream_t stream, std::function<void()> kernel) { stre
 void fake_cuda::set_capture(cudaStream_t stream, unsigned long long capture) { stream->capture = capture; }
 
 const char* cudaGetErrorString(cudaError_t error) {
-  constexpr const char* kTexts[] = {"no error", "invalid device ordinal", "out of memory", "not while capturing"};
+  constexpr const char* kTexts[] = {"no error", "invalid device ordinal", "out of memory", "not while capturing", "not ready",
+                                      "peer access is enabled"};
   return kTexts[error];
 }
 cudaError_t cudaGetLastError() { return cudaSuccess; }
@@ -116,6 +117,7 @@ cudaError_t cudaSetDevice(int number) {
   return cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize() { return allowed(); }
+cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return allowed(); }
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
   std::swap(*mode, capture_mode);
   return cudaSuccess;
@@ -189,6 +191,10 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   changed.wait(lock, [&] { return stream->tasks.empty() && !stream->working; });
   return allowed();
 }
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  const std::lock_guard lock(mutex);
+  return stream->tasks.empty() && !stream->working ? cudaSuccess : cudaErrorNotReady;
+}
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   long last = 0;
   {
@@ -200,6 +206,10 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     changed.wait(lock, [&] { return event->passed >= last; });
   });
   return allowed();
+}
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  unsigned long long capture = 0;
+  return cudaStreamGetCaptureInfo(stream, status, &capture);
 }
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* capture) {
   *status = stream->capture != 0 ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
