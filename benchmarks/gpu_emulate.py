@@ -32,9 +32,9 @@ from benchmarks.gpu_runs import JOBS
 from prism.coordinator import Coordinator
 from prism.core.graph import Graph
 from prism.core.what_if.expansion import expand
-from prism.kinds import gpus
 from prism.result import EmulationResult
 from prism.scenario import STAGES, Calibrate, Devices, Emulate, Fold, Network, Output, Program, Scenario, World
+from prism.stages.kinds import gpus
 
 PROGRAMS = Path(__file__).parent / "programs"
 WARMUP = 2

@@ -19,8 +19,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from prism import folding
-from prism.calibrating import Measurements
 from prism.core.contribution import REDUCING
 from prism.core.emulation.sandboxed import Sandboxed
 from prism.core.folding.roles import FoldedCapture
@@ -32,18 +30,20 @@ from prism.core.stage.capture import Capture
 from prism.core.stage.exchange import Exchange
 from prism.core.stage.warnings import ATTACH
 from prism.core.stage.world import World
-from prism.emulation import Emulated, prepare
 from prism.errors import RunError
 from prism.folder import Calibrated, Captured
-from prism.kinds import timed_apart
-from prism.measuring import Measure, Rounds, Slice
-from prism.prediction import predict
+from prism.prediction.predict import predict
 from prism.report.flight import write_flight
 from prism.result import DeviceClocks, Result
 from prism.run import Run
 from prism.scenario import Scenario, WhatIf
-from prism.slices import Durations, SliceLog
-from prism.staging import (
+from prism.stages import folding
+from prism.stages.calibrating import Measurements
+from prism.stages.emulation import Emulated, prepare
+from prism.stages.kinds import timed_apart
+from prism.stages.measuring import Measure, Rounds, Slice
+from prism.stages.slices import Durations, SliceLog
+from prism.stages.staging import (
     calibration_warnings,
     emulation_setup,
     host_memory,
@@ -247,6 +247,6 @@ class Coordinator(Run):
 
 
 if __name__ == "__main__":
-    from prism.command import main
+    from prism.command.main import main
 
     sys.exit(main())

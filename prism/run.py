@@ -19,19 +19,19 @@ from prism.core.stage.warnings import ATTACH
 from prism.core.stage.world import World
 from prism.core.traffic import crossing, talks
 from prism.crew import Crew
-from prism.driver import drive
+from prism.crew.launching import launcher_of
 from prism.errors import ProgramError, RunError, ScenarioError
 from prism.exhaustion import Exhausted, room_in
 from prism.folder import Done, Folder, Progress, digests
-from prism.forecast import Forecast
-from prism.kinds import check_device, device_kind, told
-from prism.launching import launcher_of
 from prism.live.observer import Observer, Silent
 from prism.net.messages import Setup
 from prism.report.units import size
 from prism.result import Result, StageResult
 from prism.scenario import Scenario
-from prism.staging import kept, refuse_what_nothing_enforces
+from prism.stages.driver import drive
+from prism.stages.forecast import Forecast
+from prism.stages.kinds import check_device, device_kind, told
+from prism.stages.staging import kept, refuse_what_nothing_enforces
 
 
 def stage_digests(scenario: Scenario) -> dict[str, str]:

@@ -7,7 +7,7 @@ import sys
 import threading
 from typing import Any
 
-from prism.command import main
+from prism.command.main import main
 from prism.crew import Crew
 from prism.net.launchers.local import LocalLauncher
 from tests.kills import START_MOST_S

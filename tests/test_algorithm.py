@@ -6,9 +6,9 @@ from typing import Literal
 
 import pytest
 
-from prism.communication import along_trees, communication
 from prism.core.graph import OpKind
 from prism.core.timeline import network as core
+from prism.prediction.communication import along_trees, communication
 from prism.scenario import Network, Program, Scenario, World
 from prism.scenario.network import NetworkChange
 from tests.core.jobs import Job

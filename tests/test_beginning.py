@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from prism.beginning.launch_line import read_launch_line
-from prism.command import main
+from prism.command.beginning.launch_line import read_launch_line
+from prism.command.hints import WANTS_CUDA
+from prism.command.main import main
 from prism.errors import ScenarioError
-from prism.hints import WANTS_CUDA
 from prism.scenario import Scenario
 from tests.running import capture
 

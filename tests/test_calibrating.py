@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism.calibrating import Measurements
 from prism.coordinator import Coordinator
 from prism.core.graph import Graph, NodeKind, OpKind
 from prism.core.timeline.replay import evaluate, make_plan
 from prism.errors import ScenarioError
 from prism.result import CalibrationResult, Result, Spread
 from prism.scenario import Calibrate, Capture, Fault, Moment, Network, Program, Scenario, World
+from prism.stages.calibrating import Measurements
 from tests.core.jobs import MS, Job
 from tests.running import Run, predict, scenario
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from prism import __version__
-from prism.command import main
+from prism.command.main import main
 from prism.folder import Folder
 from prism.result import Result
 from tests.held_run import HeldRun

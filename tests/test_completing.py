@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from prism.command import main, run
+from prism.command.main import main, run
 
 COORDINATOR = Path(__file__).parents[1] / "prism" / "coordinator.py"
 

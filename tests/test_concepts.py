@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from prism.command import _parser
+from prism.command.main import _parser
 from prism.core.stage.states import State, diagram
 from prism.core.timeline.tree_links import tree_links
 from prism.live.snapshot import LETTERS, NAMES

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from prism.command import main
+from prism.command.main import main
 from prism.result import Result
 from prism.scenario import Calibrate, Devices, Emulate
 from tests.held_run import HeldRun

@@ -9,13 +9,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from prism import coordinator, emulation
+from prism import coordinator
 from prism.core.emulation.communicator_memory import Uses, communicator_bytes
 from prism.core.emulation.sandboxed import Sandboxed
 from prism.errors import ProgramError
 from prism.net.messages import Setup
 from prism.result import Result
 from prism.scenario import Calibrate, Emulate, Fold
+from prism.stages import emulation
 from tests.running import capture, references, scenario
 from tests.test_emulation import moved_in_a_full_ring
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from prism.command import main
-from prism.explaining import explain
+from prism.command.explaining import explain
+from prism.command.main import main
 from prism.folder import Folder, Progress
 from prism.scenario import Capture, Devices, Emulate, Fold, Program, Replicas, Scenario, Slow, WhatIf, World
 

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from prism import measuring
 from prism.coordinator import Coordinator
 from prism.core.events import AnyEvent, Posted
 from prism.core.prismtrace import Trace, encode
@@ -25,6 +24,7 @@ from prism.net.launchers.local import LocalLauncher
 from prism.net.scratch import lies_in_memory
 from prism.result import Result
 from prism.scenario import Calibrate, Devices, Emulate, Launcher, Network, Scenario, World
+from prism.stages import measuring
 from tests.running import Run, capture, emulate, references, scenario
 
 JOB = Path(__file__).with_name("jobs") / "job_moe.py"

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from prism.crew.spreading import take_in
 from prism.errors import ProtocolError
 from prism.net.board import Board
 from prism.net.messages import Dismiss, Dismissed, FromWorker, Laid, Prepared, Printed
-from prism.spreading import take_in
 from tests.test_attendance import Meeting, setup
 
 CELLS = np.arange(7, dtype="<i8").tobytes()

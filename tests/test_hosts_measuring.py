@@ -8,8 +8,8 @@ from pathlib import Path
 from prism.core.events import Clocked
 from prism.crew import Lost
 from prism.live.observer import Silent
-from prism.measuring import Rounds
-from prism.slices import SliceLog
+from prism.stages.measuring import Rounds
+from prism.stages.slices import SliceLog
 
 SLICES = ((0,), (1,), (2,), (3,))
 HELD = {0: {0: 9}, 1: {0: 5, 1: 1}, 2: {0: 7}, 3: {1: 2}}

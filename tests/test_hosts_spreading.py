@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
+from prism.crew.spreading import spread
 from prism.net.messages import Emulating
-from prism.spreading import spread
 
 MEMBERS = cast(Any, {name: SimpleNamespace(gateway=f"{name}:1", host=name) for name in "abcd"})
 

@@ -18,7 +18,7 @@ from prism.core.ring import chunks, order
 from prism.folder import Captured, Done, Folder, Progress, digests
 from prism.net.payloads import Library
 from prism.scenario import STAGES, Capture, Emulate, Scenario
-from prism.staging import kept
+from prism.stages.staging import kept
 from tests.programs.reductions import COUNTS, SIZE, inputs
 from tests.running import Run, capture, predict, references, scenario
 

@@ -11,7 +11,7 @@ import signal
 
 import pytest
 
-from prism import attendance
+from prism.crew import attendance
 from prism.net.zeromq import ZmqListener
 from tests.kills import Kill, kills
 from tests.kills_bench import Bench, Outcome

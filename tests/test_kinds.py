@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from prism import kinds
-from prism.command import main
+from prism.command.main import main
 from prism.errors import RunError, ScenarioError
 from prism.gpu.cuda import nvml
 from prism.scenario import STAGES, Calibrate, Devices, Emulate, Fold, Launcher, Network, Scenario
+from prism.stages import kinds
 from tests.running import scenario
 
 PROGRAM = Path(__file__).with_name("programs") / "averages.py"

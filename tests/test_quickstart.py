@@ -12,7 +12,7 @@ import pytest
 import yaml
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
 
-from prism.command import main
+from prism.command.main import main
 from prism.core.laps import LapEnd, laps_name
 from prism.result import Result
 

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 import yaml
 
-from prism.command import main
+from prism.command.main import main
 from prism.coordinator import Coordinator
 from prism.crew import Crew
 from prism.errors import ProgramError

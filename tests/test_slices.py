@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from prism.core.events import Clocked, ClockState
-from prism.slices import SliceLog
+from prism.stages.slices import SliceLog
 
 
 def test_a_resumed_calibration_knows_the_clocks_of_what_it_does_not_repeat(tmp_path: Path) -> None:

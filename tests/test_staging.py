@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from prism import kinds, staging
 from prism.folder import Folder
 from prism.scenario import STAGES, Capture, Devices, Emulate, Program, Scenario
+from prism.stages import kinds, staging
 from tests.running import scenario
 
 PROGRAM = Path(__file__).with_name("programs") / "averages.py"

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from prism.command.summary import print_summary
 from prism.core.diagnosis import Diagnosis, RankState
 from prism.folder import Folder
 from prism.result import CalibrationResult, FoldResult, RankResult, Result, Spread, StalledRank, WhatIfResult
-from prism.summary import print_summary
 
 
 def printed(folder: Path, **found: Any) -> str:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from prism.communication import along_trees
 from prism.core.graph import Graph, Table
 from prism.core.laps import LAP, laps_name
 from prism.core.timeline.matrix import Trees
 from prism.folder import Folder
+from prism.prediction.communication import along_trees
 from prism.scenario import Scenario
 
 

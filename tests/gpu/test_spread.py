@@ -20,6 +20,7 @@ pytest.importorskip("prism.gpu.pruned", exc_type=ImportError)
 from prism.core.calls import Call
 from prism.core.graph import OpKind
 from prism.core.record import PostStep
+from prism.crew.spreading import pieces, spread, take_in
 from prism.gpu.emulation import door, relay
 from prism.gpu.emulation.gateway import BOARD, Gateway, Traffic
 from prism.gpu.emulation.links import links
@@ -29,7 +30,6 @@ from prism.net.board import Board
 from prism.net.dealing import most_lanes
 from prism.net.messages import Emulating, Laid
 from prism.net.schedule import GroupPart, SandboxPart, Schedule
-from prism.spreading import pieces, spread, take_in
 
 
 def schedule(sandbox: tuple[int, ...], part: GroupPart, *kinds: OpKind) -> Schedule:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from live.test_snapshot import begun
 
-from prism.command import main
+from prism.command.main import main
 from prism.errors import RunError
 from prism.live.serving import MAX_MOMENTS, Served
 

@@ -8,10 +8,10 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
+from prism.command.hints import hints
+from prism.command.last_words import last_words
 from prism.core.diagnosis import Diagnosis
 from prism.folder import Folder
-from prism.hints import hints
-from prism.last_words import last_words
 from prism.report.units import percent, rank_ranges, size, time
 from prism.result import CalibrationResult, EmulationResult, FoldResult, RankResult, Result, WhatIfResult
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from prism.crew.member import Member
 from prism.errors import ProtocolError, RunError
-from prism.member import Member
 from prism.net.messages import AskTime, Emulating, FromCoordinator, Laid, Spread, Time
 from prism.net.payloads import CHUNK
 from prism.net.schedule import BOARD

@@ -17,7 +17,7 @@ from prism.net.messages import Setup
 from prism.result import FoldResult, RankResult
 from prism.scenario import Scenario
 from prism.scenario.flaw import Flaw
-from prism.staging import kept
+from prism.stages.staging import kept
 
 
 def folding_of(scenario: Scenario) -> Folding | None:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from prism.communication import along_trees, communication
 from prism.core.emulation.communicator_memory import communicator_bytes, uses
 from prism.core.emulation.lane_steps import record_of_lane
 from prism.core.emulation.sandboxed import Sandboxed, error_vs_replay, iteration_ns, ops_of_posts
@@ -22,11 +21,12 @@ from prism.core.timeline.analysis import iteration_ends
 from prism.core.timeline.replay import evaluate, make_plan
 from prism.core.timeline.trees import nodes_of
 from prism.exhaustion import room_in
-from prism.kinds import device_kind
 from prism.net.board import Board
 from prism.net.schedule import BOARD, FIFOS, SCHEDULE, GroupPart, OpColumns, Plain, SandboxPart, Schedule
+from prism.prediction.communication import along_trees, communication
 from prism.result import EmulatedRank, EmulationResult, PrefetchResult
 from prism.scenario import Scenario
+from prism.stages.kinds import device_kind
 
 
 @dataclass(frozen=True)

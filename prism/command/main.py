@@ -16,20 +16,20 @@ import msgspec
 import uvloop
 from rich.console import Console
 
-from prism.beginning.first_scenario import begin
-from prism.completing import offer
+from prism.command.beginning.first_scenario import begin
+from prism.command.completing import offer
+from prism.command.explaining import explain
+from prism.command.summary import print_summary
+from prism.command.versions import versions
 from prism.coordinator import Coordinator
 from prism.errors import PrismError, ProgramError, RunError, ScenarioError
-from prism.explaining import explain
 from prism.folder import Folder
 from prism.gpu.processes.limits import allow_files
 from prism.live.observer import Observer, Several
 from prism.live.terminal import on_standard_error
 from prism.run import Interrupted, stage_digests
 from prism.scenario import Scenario
-from prism.staging import kept
-from prism.summary import print_summary
-from prism.versions import versions
+from prism.stages.staging import kept
 
 if TYPE_CHECKING:
     from prism.live.serving import Served

@@ -20,11 +20,11 @@ from prism.core.measuring.calibration import (
 from prism.core.measuring.sampling import TOLERANCE, Comparison, compare, sample, share
 from prism.core.measuring.signatures import ranks_alike
 from prism.errors import ScenarioError
-from prism.folding import folding_of
 from prism.report.units import rank_ranges, time
 from prism.result import CalibrationResult, Spread
 from prism.scenario import Scenario
-from prism.staging import fault_changes
+from prism.stages.folding import folding_of
+from prism.stages.staging import fault_changes
 
 
 class Measurements:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
-from prism.beginning.launch_line import LaunchLine
-from prism.beginning.probe import WARMUP, Found
+from prism.command.beginning.launch_line import LaunchLine
+from prism.command.beginning.probe import WARMUP, Found
 from prism.report.units import size
 
 

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import msgspec
 
-from prism.attendance import Attendance, Lost
 from prism.core.events import AnyEvent
 from prism.core.instructions import AnyInstruction
+from prism.crew.attendance import Attendance, Lost
+from prism.crew.spreading import clocks, pieces, spread, take_in
 from prism.errors import ProtocolError, RunError
 from prism.exhaustion import room_in
 from prism.gpu.processes.stage_files import MOST
@@ -26,7 +27,6 @@ from prism.net.launchers.local import LocalLauncher
 from prism.net.messages import Dismiss, Dismissed, FromWorker, Laid, Order, Prepared, Printed, Report, Setup, Spread
 from prism.net.schedule import SCHEDULE, Schedule
 from prism.report.units import rank_ranges
-from prism.spreading import clocks, pieces, spread, take_in
 
 __all__ = ["Crew", "Lost"]
 

@@ -7,14 +7,14 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from prism.beginning.launch_line import LaunchLine
+from prism.command.beginning.launch_line import LaunchLine
+from prism.command.hints import WANTS_CUDA, told
+from prism.command.last_words import last_words
 from prism.coordinator import Coordinator
 from prism.core.diagnosis import Diagnosis
 from prism.core.graph import Graph
 from prism.crew import Crew
 from prism.errors import ProgramError
-from prism.hints import WANTS_CUDA, told
-from prism.last_words import last_words
 from prism.live.observer import Observer
 from prism.result import Result
 from prism.scenario import Capture, Devices, Output, Program, Scenario, World

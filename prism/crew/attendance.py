@@ -11,11 +11,11 @@ from typing import Self
 
 import msgspec
 
+from prism.crew.member import GOODBYE_S, Member
 from prism.errors import ProgramError, RunError
 from prism.exhaustion import room_in
 from prism.gpu.processes import proc
 from prism.gpu.processes.limits import NO_PROCESS, no_process
-from prism.member import GOODBYE_S, Member
 from prism.net.channel import Codec, Hub
 from prism.net.keys import make_keys
 from prism.net.launchers import Launcher, Meeting, Started

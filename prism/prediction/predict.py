@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from prism.communication import communication
 from prism.core.diagnosis import Warning
 from prism.core.graph import Graph, Timeline
 from prism.core.timeline.analysis import Analysis, analyse
 from prism.core.timeline.attribution import stragglers
 from prism.core.timeline.engine import simulate
 from prism.core.timeline.replay import evaluate, make_plan
+from prism.prediction.communication import communication
+from prism.prediction.variants import Job, middle, run_variants
 from prism.result import PathStep, RankResult, Result, StragglerResult, WhatIfResult
 from prism.scenario import LinkChange, Scenario, WhatIf
-from prism.variants import Job, middle, run_variants
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,11 @@ from prism.errors import RunError
 from prism.folder import Folder
 from prism.gpu.cuda import residency_abi
 from prism.gpu.emulation.device import built
-from prism.kinds import device_kind, gpus
 from prism.net.messages import Emulating, Misfortune, Program, Setup
 from prism.net.scratch import lies_in_memory
 from prism.result import DeviceClocks
 from prism.scenario import STAGES, Fault, Scenario
+from prism.stages.kinds import device_kind, gpus
 
 
 def stage_setup(scenario: Scenario, folder: Folder, stage: str, iterations: int) -> Setup:

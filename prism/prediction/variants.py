@@ -2,7 +2,8 @@
 
 Most variants change durations and costs only; they are replayed in blocks, a leading axis of `evaluate`. What depends
 on the schedule (shared links, a slow rank by the clock, a rank that stops) is run one by one by the event queue.
-Variants that change the graph itself, and change it alike, have a graph and a plan of their own (prism/changes.py).
+Variants that change the graph itself, and change it alike, have a graph and a plan of their own
+(prism/prediction/changes.py).
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from prism.changes import changed_graph, changes
-from prism.communication import Communication, communication
 from prism.core.graph import Graph, Int64, InvalidGraph, NodeKind, OpKind, Timeline
 from prism.core.timeline.analysis import iteration_ends
 from prism.core.timeline.engine import NEVER, Outcome, Stop, simulate
 from prism.core.timeline.replay import Plan, evaluate, jitter, make_plan, slow
 from prism.core.timeline.throttle import Throttle
+from prism.prediction.changes import changed_graph, changes
+from prism.prediction.communication import Communication, communication
 from prism.result import StalledRank, WhatIfResult
 from prism.scenario import Scenario, WhatIf
 from prism.scenario.flaw import Flaw, Path

@@ -10,7 +10,7 @@ from prism.core.placement import deal
 from prism.crew import Lost
 from prism.live.observer import Observer
 from prism.report.units import rank_ranges
-from prism.slices import Durations, SliceLog
+from prism.stages.slices import Durations, SliceLog
 
 Slice = Sequence[int]
 """Ranks that are timed at one time, on one worker."""

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import uvloop
 
-from prism.beginning.launch_line import LaunchLine, read_launch_line
-from prism.beginning.probe import probe
-from prism.beginning.sketch import sketch
+from prism.command.beginning.launch_line import LaunchLine, read_launch_line
+from prism.command.beginning.probe import probe
+from prism.command.beginning.sketch import sketch
+from prism.command.hints import hints
 from prism.errors import ProgramError, ScenarioError
-from prism.hints import hints
 from prism.live.terminal import on_standard_error
 
 
