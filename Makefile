@@ -18,8 +18,12 @@ run: $(INSTALLED)
 # How many processes tests/test_kills.py strikes.
 KILLS ?= 23
 
+# How many processes run the tests, each a file at a time. Files keep their order: by the number of their tests, those
+# with few and long ones would come last, and one process alone would be left with them.
+PROCESSES ?= 2
+
 test: lint docs
-	$(BIN)/pytest -m "not slow or gpu" --kills $(KILLS)
+	$(BIN)/pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder -m "not slow or gpu" --kills $(KILLS)
 
 # The tests that need a GPU, and say so where there is none.
 test-gpu: $(INSTALLED)

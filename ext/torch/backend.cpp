@@ -6,7 +6,7 @@
 #include <pybind11/chrono.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/PyProcessGroup.hpp>
-#include <torch/extension.h>
+#include <torch/csrc/utils/pybind.h>
 #include <torch/version.h>
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 // however many rows there are, each is read once and the result is written once, at the speed of a copy.
 
 #include <ATen/Dispatch_v2.h>
-#include <torch/extension.h>
+#include <torch/csrc/utils/pybind.h>
 
 #include <algorithm>
 #include <cerrno>
