@@ -214,3 +214,15 @@ def two_dimensional(replicas: int, shards: int, iterations: int = 3, layers: int
             job.wait(rank, job.post(rank, OpKind.ALL_GATHER, 8 * MIB // replicas, data[rank % shards]))
             job.mark(rank)
     return job.graph()
+
+
+def overlapped(world_size: int, ops: int, ns: int = 100) -> Graph:
+    """All_reduces of one byte behind longer and longer computations: from each post to its wait more than `ns`."""
+    job = Job(world_size)
+    for rank in range(world_size):
+        for k in range(ops):
+            job.compute(rank, ns)
+            op = job.post(rank, OpKind.ALL_REDUCE, 1)
+            job.compute(rank, ns + 1 + k)
+            job.wait(rank, op)
+    return job.graph()

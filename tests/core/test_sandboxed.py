@@ -9,7 +9,7 @@ import pytest
 
 from prism.core.calls import Call, Reply, StoreCall
 from prism.core.emulation.sandboxed import Sandboxed, error_vs_replay, iteration_ns, ops_of_posts
-from prism.core.events import Finished, Marked
+from prism.core.events import Clocked, ClockState, Finished, Marked
 from prism.core.graph import OpKind
 from prism.core.instructions import Answer, Kill, Leave
 from prism.core.record import RankRecord
@@ -45,6 +45,12 @@ class TestRepeating:
         emulated.hear(Marked(rank=1, compute=9, wall=1234))
         assert emulated.exchange.durations(1) == [7, 7, 7, 9]
         assert emulated.exchange.walls(1) == [1234]
+
+    def test_how_the_device_of_a_rank_ran_is_kept(self) -> None:
+        emulated, state = Emulated(1), ClockState(1400, 690, 80)
+        seen = Clocked(rank=1, before=state, after=state, throttled=("power cap",))
+        emulated.hear(seen)
+        assert emulated.exchange.clocks == {1: seen}
 
     @pytest.mark.parametrize(
         ("of", "difference"),

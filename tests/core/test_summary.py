@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -11,13 +12,12 @@ from hypothesis import strategies as st
 
 from benchmarks.generated import Shape
 from benchmarks.generated import graph as generated
-from prism.core.emulation import dominance
-from prism.core.emulation.summary import Clock, summarize
+from prism.core.emulation import virtual_paths
+from prism.core.emulation.summary import NONE, Clock, summarize
 from prism.core.emulation.touching import Touching, find_touching
-from prism.core.emulation.virtual_paths import NONE
 from prism.core.graph import Graph, Int64, InvalidGraph, NodeKind, OpKind
 from prism.core.timeline.replay import evaluate, make_plan
-from tests.core.jobs import Job, data_parallel, expert_parallel, pipeline, two_dimensional
+from tests.core.jobs import Job, data_parallel, expert_parallel, overlapped, pipeline, two_dimensional
 from tests.core.test_replay import ACTIONS, WORLD, RandomProgram, costs_of
 
 SANDBOXES = st.lists(st.integers(0, WORLD - 1), min_size=1, unique=True)
@@ -85,9 +85,10 @@ def real_posts(touching: Touching, op: int) -> Int64:
     return touching.node[touching.member_ptr[op] : touching.member_ptr[op + 1]]
 
 
-@given(worlds(), SANDBOXES, st.integers(0, 2**32))
-def test_answers_as_the_whole_world_would(graph: Graph, sandbox: list[int], seed: int) -> None:
-    Emulated(graph, sandbox).check_all(seed)
+@given(worlds(), SANDBOXES, st.integers(0, 2**32), st.sampled_from([0, 1, 3, virtual_paths.LIMIT]))
+def test_answers_as_the_whole_world_would(graph: Graph, sandbox: list[int], seed: int, limit: int) -> None:
+    with patch.object(virtual_paths, "LIMIT", limit):
+        Emulated(graph, sandbox).check_all(seed)
 
 
 @pytest.mark.parametrize("sandbox", [[0], [3], [0, 1], [0, 3], [1, 2, 3]])
@@ -103,9 +104,26 @@ def test_answers_a_large_job_as_the_whole_world_would(sandbox: list[int]) -> Non
     emulated.check_all(seed=0)
 
 
-def test_guarantees_that_are_known_for_a_short_span_only_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dominance, "SPAN", 4)
-    Emulated(generated(Shape(stages=4, replicas=4, shards=2, micro_batches=6, layers=2)), [0, 9]).check_all(seed=0)
+@pytest.mark.parametrize("limit", [0, 1, 3, 5])
+def test_answers_the_same_by_way_of_any_number_of_relays(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(virtual_paths, "LIMIT", limit)
+    emulated = Emulated(generated(Shape(stages=4, replicas=4, shards=2, micro_batches=6, layers=2)), [0, 9])
+    assert len(emulated.summary.need_ptr) - 1 > len(emulated.touching.op)
+    emulated.check_all(seed=0)
+
+
+def test_every_op_counts_where_hosts_compute_long_after_a_post() -> None:
+    emulated = Emulated(overlapped(2, 9), [0])
+    assert [emulated.paths(op) for op in range(9)] == [[1 + op] for op in range(9)]
+    emulated.check_all(seed=0)
+
+
+def test_paths_are_as_many_as_posts_where_hosts_compute_long_after_a_post(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(virtual_paths, "LIMIT", 4)
+    emulated = Emulated(overlapped(2, 100), [0])
+    assert max(sum(emulated.paths(op)) for op in range(100)) == 4
+    assert len(emulated.summary.need_ptr) - 1 == 100 + 24
+    emulated.check_all(seed=0)
 
 
 def test_a_dominated_path_is_dropped() -> None:
@@ -181,6 +199,18 @@ def test_an_op_is_ready_once_what_its_virtual_posts_depend_on_has_ended() -> Non
     assert clock.ready(1)
     assert clock.posts(1).tolist() == [end]
     assert clock.ends.tolist() == [end, NONE]
+
+
+def test_an_op_is_unlocked_by_the_last_end_that_a_relay_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(virtual_paths, "LIMIT", 1)
+    emulated = Emulated(overlapped(2, 4), [0])
+    clock = Clock(emulated.touching, emulated.summary, emulated.costs)
+    assert (clock.unlocked, [clock.ready(op) for op in range(4)]) == ([0], [True, False, False, False])
+    for op in range(3):
+        clock.finish(op, [0])
+        assert clock.unlocked == [op + 1]
+    clock.finish(3, [0])
+    assert clock.unlocked == []
 
 
 def test_a_sandbox_that_is_the_world_leaves_nothing_to_sum_up() -> None:

@@ -47,6 +47,7 @@ class Sandboxed:
 
     def __init__(self, graph: Graph, sandbox: Sequence[int], records: Mapping[int, RankRecord]) -> None:
         self.warnings = Warnings()
+        self.clocks: dict[int, Clocked] = {}  # how the devices of ranks ran that were timed
         self._graph = graph
         self._walks = {rank: _walk(graph, rank, records.get(rank)) for rank in sandbox}
         self._answers = Answers(records.values())
@@ -136,7 +137,7 @@ class Sandboxed:
         walk.walls[: len(event.walls)] = event.walls
 
     def clocked(self, event: Clocked) -> None:
-        """How its device runs beside all that is no part of what an emulation tells."""
+        self.clocks[event.rank] = event
 
     def finish(self, event: Finished) -> None:
         walk = self._walks[event.rank]

@@ -1,41 +1,46 @@
 """What the virtual ranks of an emulation will do, summed up: when they post, from when earlier touching ops ended.
 
-Virtual member i posts touching op k at T_i(k) = max over roots j of end(j) + W(k, i, j). The roots are the origin and
-earlier touching ops; W is the longest path from the one to the other among virtual ranks, dominated ones left out. With
-the ends that the emulation has, this is when the virtual ranks of the whole world would post, whatever the sandbox
-ranks do: to the nanosecond what replay would say.
+Virtual member i posts touching op k at T_i(k) = max over roots j of value(j) + W(k, i, j). The roots are the origin,
+earlier touching ops, whose value is when they end, and relays, whose value follows from other roots like a post's; W is
+the longest path from the one to the other among virtual ranks, dominated ones left out. With the ends that the
+emulation has, this is when the virtual ranks of the whole world would post, whatever the sandbox ranks do: to the
+nanosecond what replay would say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from prism.core.emulation.dominance import Guarantees, undominated
 from prism.core.emulation.touching import Touching
-from prism.core.emulation.virtual_paths import NONE, VirtualPaths, find_paths
+from prism.core.emulation.virtual_paths import longest_paths
+from prism.core.emulation.virtual_points import find_points
 from prism.core.graph import Graph, Int64
-from prism.core.levels import pointers
+from prism.core.levels import pointers, ranges
 from prism.core.timeline.replay import Plan
 
 Int32 = npt.NDArray[np.int32]
+NONE = -(2**62)
+"""When what has not ended ended. Sums of it with times stay below all times."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The paths to the virtual posts, op by op. Root 0 is the origin, root 1 + k the end of touching op k."""
+    """The paths to the virtual posts, op by op. Root 0 is the origin, root 1 + k the end of touching op k, or a relay.
+
+    Relays are numbered behind the touching ops, each after those that it depends on.
+    """
 
     post_ptr: Int64  # touching ops + 1: the rows of their virtual posts, in the order of Touching.virtual
     path_ptr: Int64  # virtual posts + 1: the paths to each, at least one
     root: Int32  # paths: where they come from
     ns: Int64  # paths: how long they take
-    need_ptr: Int64  # touching ops + 1: the roots that the virtual posts of each depend on
+    need_ptr: Int64  # touching ops and relays + 1: the roots that a relay, or the virtual posts of an op, depend on
     need: Int32
-    longest: Int64  # the longest path from that root to any of the op's virtual posts, ns
+    longest: Int64  # the longest path from that root to the relay, or to any of the op's virtual posts, ns
 
 
 def summarize(graph: Graph, plan: Plan, touching: Touching, durations: Int64, costs: Int64) -> Summary:
@@ -43,15 +48,23 @@ def summarize(graph: Graph, plan: Plan, touching: Touching, durations: Int64, co
 
     Raises InvalidGraph if a virtual lane waits for an event of a sandbox rank.
     """
-    paths = find_paths(graph, plan, touching, durations, costs)
-    guarantees = Guarantees(1 + len(touching.op))
-    parts = []
-    for op, (roots, lengths) in enumerate(_by_op(paths)):
-        kept = undominated(lengths, roots, guarantees)
-        part = _part(roots, np.where(kept, lengths, NONE), kept)
-        guarantees.tell(1 + op, part.need, part.longest, 1 + int(touching.prev[op]), int(costs[touching.op[op]]))
-        parts.append(part)
-    return _joined(paths, parts)
+    points = find_points(graph, plan, touching, durations, costs)
+    to_posts, to_roots, relays = longest_paths(points)
+    post_ptr = pointers(np.diff(points.edge_ptr)[points.end])
+    root = np.zeros(len(points), np.int32)
+    roots = np.concatenate((points.end, relays))
+    root[roots] = np.arange(1, len(roots) + 1)
+    row = root[to_roots.point] - 1
+    order = np.argsort(row, kind="stable")
+    return Summary(
+        post_ptr=post_ptr,
+        path_ptr=pointers(np.bincount(to_posts.point, minlength=post_ptr[-1])),
+        root=root[to_posts.root],
+        ns=to_posts.ns,
+        need_ptr=pointers(np.bincount(row, minlength=len(roots))),
+        need=root[to_roots.root[order]],
+        longest=to_roots.ns[order],
+    )
 
 
 class Clock:
@@ -65,17 +78,22 @@ class Clock:
         self._summary = summary
         self._prev = touching.prev
         self._costs = costs[touching.op]
-        self._ends = np.full(1 + len(touching.op), NONE)
-        order = np.argsort(summary.need, kind="stable")
-        self._needed_by = np.repeat(np.arange(len(touching.op)), np.diff(summary.need_ptr))[order]
-        self._needed_ptr = np.searchsorted(summary.need[order], np.arange(len(self._ends) + 1))
         self._missing = np.diff(summary.need_ptr)
-        self._end(0, 0)
+        self._values = np.full(1 + len(self._missing), NONE)  # of each root
+        order = np.argsort(summary.need, kind="stable")
+        self._needed_by = np.repeat(np.arange(len(self._missing)), self._missing)[order]
+        self._needed_ptr = np.searchsorted(summary.need[order], np.arange(len(self._values) + 1))
+        self._unlocked = self._end(0, 0)
 
     @property
     def ends(self) -> Int64:
         """When each touching op ended, int64[touching ops]; NONE for those that have not."""
-        return self._ends[1:]
+        return self._values[1 : 1 + len(self._prev)]
+
+    @property
+    def unlocked(self) -> list[int]:
+        """The ops that are ready since the last one to end has ended, ascending."""
+        return self._unlocked
 
     def ready(self, op: int) -> bool:
         """Whether all has ended that the virtual posts of a touching op depend on."""
@@ -89,7 +107,7 @@ class Clock:
         if len(rows) == 1:
             return np.zeros(0, np.int64)
         paths = slice(rows[0], rows[-1])
-        times = self._ends[summary.root[paths]] + summary.ns[paths]
+        times = self._values[summary.root[paths]] + summary.ns[paths]
         latest: Int64 = np.maximum.reduceat(times, rows[:-1] - rows[0])
         return latest
 
@@ -97,74 +115,39 @@ class Clock:
         """When the last virtual member of an op that is ready posts it; NONE if it has no virtual member."""
         assert self.ready(op), f"touching op {op} depends on what has not ended"
         needs = slice(self._summary.need_ptr[op], self._summary.need_ptr[op + 1])
-        return int((self._ends[self._summary.need[needs]] + self._summary.longest[needs]).max(initial=NONE))
+        return int((self._values[self._summary.need[needs]] + self._summary.longest[needs]).max(initial=NONE))
 
     def finish(self, op: int, sandbox_posts: Sequence[int]) -> int:
         """End an op that is ready, once the op before it in its channel has ended; returns when it ends."""
         prev = self._prev[op]
-        before = int(self._ends[1 + prev]) if prev >= 0 else NONE
+        before = int(self._values[1 + prev]) if prev >= 0 else NONE
         assert prev < 0 or before != NONE, f"touching op {op} comes after {prev}, which has not ended"
         end = max(self.last_post(op), before, *sandbox_posts) + int(self._costs[op])
-        self._end(1 + op, end)
+        self._unlocked = self._end(1 + op, end)
         return end
 
-    def unlocked(self, op: int) -> list[int]:
-        """The ops that are ready since this one, the last to end, has ended."""
-        needing = self._needing(1 + op)
-        ready: list[int] = needing[self._missing[needing] == 0].tolist()
-        return ready
+    def _end(self, root: int, end: int) -> list[int]:
+        """Tell the value of a root, and of the relays that follow from it; returns the ops that are ready since."""
+        self._values[root] = end
+        needing = self._needed_by[self._needed_ptr[root] : self._needed_ptr[root + 1]]
+        self._missing[needing] -= 1
+        ready = needing[self._missing[needing] == 0]
+        while (relays := ready[ready >= len(self._prev)]).size:
+            ready = np.concatenate((ready[ready < len(self._prev)], self._follow(relays)))
+        unlocked: list[int] = np.sort(ready).tolist()
+        return unlocked
 
-    def _end(self, root: int, end: int) -> None:
-        self._ends[root] = end
-        self._missing[self._needing(root)] -= 1
-
-    def _needing(self, root: int) -> Int64:
-        return self._needed_by[self._needed_ptr[root] : self._needed_ptr[root + 1]]
-
-
-class _Part(NamedTuple):
-    """What the summary holds of one op; see there."""
-
-    paths: Int64  # virtual posts: how many paths lead to them
-    root: Int64
-    ns: Int64
-    need: Int64
-    longest: Int64
+    def _follow(self, relays: Int64) -> Int64:
+        """Tell the values of relays that are ready; returns what is ready since."""
+        needs, starts = _rows(self._summary.need_ptr, relays)
+        times = self._values[self._summary.need[needs]] + self._summary.longest[needs]
+        self._values[1 + relays] = np.maximum.reduceat(times, starts)
+        needing = self._needed_by[_rows(self._needed_ptr, 1 + relays)[0]]
+        np.subtract.at(self._missing, needing, 1)
+        return np.unique(needing[self._missing[needing] == 0])
 
 
-def _by_op(paths: VirtualPaths) -> Iterator[tuple[Int64, Int64]]:
-    """Of each touching op: the roots of paths to its virtual posts, and their lengths, int64[roots, posts]."""
-    found = paths.lengths()
-    order = np.argsort(found.post, kind="stable")
-    post, root, ns = found.post[order], found.root[order], found.ns[order]
-    bounds = np.searchsorted(post, paths.post_ptr)
-    for op, (first, last) in enumerate(zip(paths.post_ptr[:-1], paths.post_ptr[1:], strict=True)):
-        part = slice(bounds[op], bounds[op + 1])
-        roots, row = np.unique(root[part], return_inverse=True)
-        lengths = np.full((len(roots), last - first), NONE)
-        lengths[row, post[part] - first] = ns[part]
-        yield roots, lengths
-
-
-def _part(roots: Int64, lengths: Int64, kept: npt.NDArray[np.bool_]) -> _Part:
-    post, row = np.nonzero(kept.T)
-    needed = kept.any(axis=1)
-    longest = lengths[needed].max(axis=1, initial=NONE)
-    return _Part(kept.sum(axis=0), roots[row], lengths[row, post], roots[needed], longest)
-
-
-def _joined(paths: VirtualPaths, parts: Sequence[_Part]) -> Summary:
-    nothing = np.zeros(0, np.int64)
-    count, root, ns, need, longest = (
-        np.concatenate([nothing, *column]) for column in (zip(*parts, strict=True) if parts else [()] * 5)
-    )
-    need_ptr = pointers(np.array([len(part.need) for part in parts], np.int64))
-    return Summary(
-        post_ptr=paths.post_ptr,
-        path_ptr=pointers(count),
-        root=root.astype(np.int32),
-        ns=ns,
-        need_ptr=need_ptr,
-        need=need.astype(np.int32),
-        longest=longest,
-    )
+def _rows(ptr: Int64, chosen: Int64) -> tuple[Int64, Int64]:
+    """The rows that some of these pointers point to, and where those of each start."""
+    first, last = ptr[chosen], ptr[chosen + 1]
+    return ranges(first, last), pointers(last - first)[:-1]

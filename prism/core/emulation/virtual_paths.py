@@ -1,181 +1,104 @@
-"""The longest paths among virtual ranks, from touching ops to the virtual posts of touching ops.
+"""The longest paths to the virtual posts of touching ops, each post's from a few roots.
 
-Theory of operation. Of the points of a replay plan only those count from which such a post can be reached through
-virtual lanes and ops that do not touch. Paths begin at *roots*, the ends of touching ops and the origin, and go through
-no other root. Root by root, the length of the longest path to every point is a replay of its own, in which nothing else
-happens; many roots are done at once, side by side. Most roots reach little, as the next op of their group is another
-root: so roots are done together with those that reach about as many posts, and over the points that they reach.
+Theory of operation. A *root* is a point from which time is measured: the origin, the end of a touching op, or a relay.
+Level by level each point gets the longest path from each root, none of them through another root: those of the points
+before it, made longer, without those that are dominated. Where hosts compute long after a post none are, and a path
+would come from every op that was ever awaited. So where more than `LIMIT` paths meet, the point becomes a *relay*: what
+comes after it is measured from it. That keeps the paths as many as the points, whatever is dominated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from prism.core.emulation.touching import Touching
-from prism.core.graph import Graph, Int64, InvalidGraph
-from prism.core.levels import pointers, ranges
-from prism.core.timeline.replay import ORIGIN, Plan
+from prism.core.emulation.dominance import Guarantees
+from prism.core.emulation.growing import Growing
+from prism.core.emulation.paths import Paths, firsts
+from prism.core.emulation.virtual_points import VirtualPoints
+from prism.core.graph import Int64
+from prism.core.levels import ranges
 
-NONE = -(2**62)
-"""There is no path. Sums of it with times stay below `ANY`."""
-ANY = NONE // 2
-"""What is above is a time."""
-
-BITS = 64
-BLOCK_BYTES = 1 << 28
-"""Of the lengths that are held at one time; smaller blocks than `LEAST_ROOTS` waste the cache lines they touch."""
-LEAST_ROOTS = 8
-
-Mask = npt.NDArray[np.bool_]
+LIMIT = 16
+"""More relays take an assistant longer when an op ends; more paths to each point take longer to be summed up."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dag:
-    """Points in topological levels. The first `roots` points have no edges into them, all others have some."""
+class VirtualPaths(NamedTuple):
+    """The paths; each point has one at least."""
 
-    roots: int
-    source: Int64  # edges, sorted by target: the point they come from
-    weight: Int64  # edges: ns
-    edge_ptr: Int64  # the edges into point roots + i are edge_ptr[i]:edge_ptr[i + 1]
-    bounds: Int64  # level k is the points roots + bounds[k] to roots + bounds[k + 1]
-
-    def __len__(self) -> int:
-        return self.roots + len(self.edge_ptr) - 1
-
-    def reach(self, chosen: Int64) -> npt.NDArray[np.uint64]:
-        """Which of up to 64 roots reach each point: uint64[points], a bit for each root."""
-        reached = np.zeros(len(self), np.uint64)
-        reached[chosen] = np.left_shift(np.uint64(1), np.arange(len(chosen), dtype=np.uint64))
-        for points, edges, starts in self._levels():
-            np.bitwise_or.reduceat(reached[self.source[edges]], starts, out=reached[points])
-        return reached
-
-    def distances(self, chosen: Int64) -> Int64:
-        """The longest path from each of these roots to each point: int64[points, chosen] ns, or below ANY."""
-        longest = np.full((len(self), len(chosen)), NONE)
-        longest[chosen, np.arange(len(chosen))] = 0
-        for points, edges, starts in self._levels():
-            lengths = longest[self.source[edges]]
-            lengths += self.weight[edges, None]
-            np.maximum.reduceat(lengths, starts, axis=0, out=longest[points])
-        return longest
-
-    def only(self, kept: Mask) -> tuple[Dag, Int64]:
-        """The part of these points and of all roots, and the number of each point in it."""
-        kept = kept.copy()
-        kept[: self.roots] = True
-        number = np.cumsum(kept) - 1
-        count = np.diff(self.edge_ptr)
-        edges = np.flatnonzero(np.repeat(kept[self.roots :], count) & kept[self.source])
-        before = np.searchsorted(edges, self.edge_ptr)
-        rows = np.flatnonzero(kept[self.roots :])
-        bounds = np.unique(np.searchsorted(rows, self.bounds))
-        ptr = np.append(before[:-1][rows], before[-1])
-        return Dag(self.roots, number[self.source[edges]], self.weight[edges], ptr, bounds), number
-
-    def _levels(self) -> Iterator[tuple[slice, slice, Int64]]:
-        """Of each level: its points, the edges into them, and where those of each point start."""
-        for first, last in zip(self.bounds[:-1], self.bounds[1:], strict=True):
-            edges = slice(self.edge_ptr[first], self.edge_ptr[last])
-            yield slice(self.roots + first, self.roots + last), edges, self.edge_ptr[first:last] - edges.start
+    to_posts: Paths  # where `point` is the number of a virtual post, op by op in the order of Touching.virtual
+    to_roots: Paths  # to the relays, and to the ends: the longest to any of an op's virtual posts
+    relays: Int64  # the points that are relays, ascending
 
 
-@dataclass(frozen=True, slots=True)
-class Lengths:
-    """Longest paths, a row each: the virtual post they lead to, the root they come from, and their ns."""
-
-    post: Int64
-    root: Int64
-    ns: Int64
-
-
-@dataclass(frozen=True, slots=True)
-class VirtualPaths:
-    """The paths; root 0 is the origin, root 1 + k the end of touching op k."""
-
-    dag: Dag
-    post_ptr: Int64  # touching ops + 1: the rows of the virtual posts of each, arc by arc
-    post_point: Int64  # virtual posts: the point that their time counts from
-    post_after: Int64  # virtual posts: by how much they come after it, ns
-
-    def lengths(self) -> Lengths:
-        """All longest paths."""
-        parts = [self._from(block) for block in self._blocks()]
-        return Lengths(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-
-    def _blocks(self) -> Iterator[Int64]:
-        """The roots that reach any post, those together that reach about as many; at least one block."""
-        size = max(LEAST_ROOTS, min(BITS, BLOCK_BYTES // (8 * len(self.dag))))
-        roots = np.arange(self.dag.roots)
-        posts = np.concatenate([self._posts_reached(roots[at : at + BITS]) for at in range(0, len(roots), BITS)])
-        order = roots[np.argsort(-posts, kind="stable")][: np.count_nonzero(posts)]
-        yield from (order[at : at + size] for at in range(0, len(order) or 1, size))
-
-    def _posts_reached(self, roots: Int64) -> Int64:
-        bits = self.dag.reach(roots)[self.post_point]
-        return np.array([np.count_nonzero(bits & np.uint64(1 << bit)) for bit in range(len(roots))])
-
-    def _from(self, roots: Int64) -> tuple[Int64, Int64, Int64]:
-        reached = self.dag.reach(roots) != 0
-        part, number = self.dag.only(reached)
-        posts = np.flatnonzero(reached[self.post_point])
-        ns = part.distances(roots)[number[self.post_point[posts]]] + self.post_after[posts, None]
-        row, column = np.nonzero(ns > ANY)
-        return posts[row], roots[column], ns[row, column]
+def longest_paths(points: VirtualPoints) -> VirtualPaths:
+    """All paths that can be the longest."""
+    sweep = _Sweep(points)
+    for level, edges in points.levels():
+        sweep.reach(level, edges)
+    return sweep.paths()
 
 
-def find_paths(graph: Graph, plan: Plan, touching: Touching, durations: Int64, costs: Int64) -> VirtualPaths:
-    """The paths of a planned graph; durations: int64[nodes] ns, costs: int64[ops] ns.
+class _Held:
+    """The paths to each of a number of points, told in any order."""
 
-    Raises InvalidGraph if a virtual lane waits for an event of a sandbox rank: only ops may join the two.
-    """
-    done = np.concatenate(([0], np.cumsum(durations, dtype=np.int64)))
-    op = np.repeat(np.arange(len(touching.op)), np.diff(touching.member_ptr))
-    vop = np.repeat(op, touching.arc)
-    place = ranges(touching.member + 1, touching.member + 1 + touching.arc) % touching.size[vop]
-    node = graph.posts[graph.post_ptr[touching.op[vop]] + place]
-    real = np.zeros(len(plan.edge_ptr) - 1, np.bool_)
-    real[plan.home[np.isin(graph.node_rank(), touching.sandbox)]] = True
-    roots = np.concatenate(([ORIGIN], plan.op_point[touching.op]))
-    passed = _between(plan, roots, plan.home[node])
-    if (passed & real).any():
-        raise InvalidGraph("a virtual rank waits for an event of a sandbox rank; put both in the sandbox, or neither")
-    dag, number = _dag(plan, roots, passed, done, costs)
-    post_ptr = pointers(np.bincount(vop, minlength=len(touching.op)))
-    return VirtualPaths(dag, post_ptr, number[plan.home[node]], done[node])
+    def __init__(self, points: int) -> None:
+        self._first = np.zeros(points, np.int64)
+        self._count = np.zeros(points, np.int64)
+        self._root = Growing()
+        self._ns = Growing()
 
+    def hold(self, paths: Paths) -> None:
+        """Paths sorted by point, all that there are to those points."""
+        starts = firsts(paths.point)
+        points = paths.point[starts]
+        self._first[points] = len(self._root) + starts
+        self._count[points] = np.append(starts[1:], len(paths.point)) - starts
+        self._root.append(paths.root)
+        self._ns.append(paths.ns)
 
-def _between(plan: Plan, roots: Int64, ends: Int64) -> Mask:
-    """The points, but for roots, from which these ends are reached without passing a root."""
-    passed = np.zeros(len(plan.edge_ptr) - 1, np.bool_)
-    passed[ends] = True
-    is_root = np.zeros_like(passed)
-    is_root[roots] = True
-    edge_bounds = plan.edge_ptr[plan.bounds]
-    for level in range(len(plan.bounds) - 2, 0, -1):
-        points = slice(plan.bounds[level], plan.bounds[level + 1])
-        passed[points] &= ~is_root[points]
-        into = np.repeat(passed[points], np.diff(plan.edge_ptr[points.start : points.stop + 1]))
-        passed[plan.source[edge_bounds[level] : edge_bounds[level + 1]][into]] = True
-    passed[roots] = False
-    return passed
+    def made_longer(self, points: Int64, target: Int64, weight: Int64) -> Paths:
+        """The paths to these points that go on to a target each, by a weight."""
+        first, count = self._first[points], self._count[points]
+        rows = ranges(first, first + count)
+        ns = self._ns.values[rows] + np.repeat(weight, count)
+        return Paths(np.repeat(target, count), self._root.values[rows], ns)
 
 
-def _dag(plan: Plan, roots: Int64, passed: Mask, done: Int64, costs: Int64) -> tuple[Dag, Int64]:
-    """These points behind the roots, and the number of each point of the plan among them."""
-    points = np.flatnonzero(passed)
-    number = np.full(len(passed), -1)
-    number[roots] = np.arange(len(roots))
-    number[points] = len(roots) + np.arange(len(points))
-    count = np.diff(plan.edge_ptr)[points]
-    edges = ranges(plan.edge_ptr[points], plan.edge_ptr[points + 1])
-    source = number[plan.source[edges]]
-    # The cost of a touching op is in its end.
-    cost = np.where(source < len(roots), 0, np.append(0, costs)[plan.cost[edges]])
-    weight = done[plan.gain[edges]] - done[plan.loss[edges]] + cost
-    bounds = np.unique(np.searchsorted(points, plan.bounds))
-    return Dag(len(roots), source, weight, pointers(count), bounds), number
+class _Sweep:
+    """How far the paths have been found, level by level."""
+
+    def __init__(self, points: VirtualPoints) -> None:
+        self._points = points
+        self._guarantees = Guarantees(points.prev, points.cost)
+        self._to_roots: list[Paths] = []
+        self._held = _Held(len(points))
+        origin = np.zeros(1, np.int64)
+        self._held.hold(Paths(origin, origin, origin))
+
+    def reach(self, level: slice, edges: slice) -> None:
+        points = self._points
+        into = np.diff(points.edge_ptr[level.start : level.stop + 1])
+        target = np.repeat(np.arange(level.start, level.stop), into)
+        found = self._held.made_longer(points.source[edges], target, points.weight[edges]).longest(len(points))
+        found = found.where(self._guarantees.undominated(found))
+        count = np.bincount(found.point - level.start, minlength=len(into))
+        is_root = (points.prev[level] >= 0) | (count > LIMIT)
+        if is_root.any():
+            to_root = is_root[found.point - level.start]
+            self._measure_from(level.start + np.flatnonzero(is_root), found.where(to_root))
+            found = found.where(~to_root)
+        self._held.hold(found)
+
+    def paths(self) -> VirtualPaths:
+        points, edges = self._points, self._points.posts()
+        to_posts = self._held.made_longer(points.source[edges], np.arange(len(edges)), points.weight[edges])
+        to_roots = Paths.joined(self._to_roots)
+        roots = to_roots.point[firsts(to_roots.point)]
+        return VirtualPaths(to_posts, to_roots, roots[points.prev[roots] < 0])
+
+    def _measure_from(self, roots: Int64, to_roots: Paths) -> None:
+        self._held.hold(Paths(roots, roots, np.zeros_like(roots)))
+        self._to_roots.append(to_roots)
+        self._guarantees.tell(roots, to_roots)
