@@ -30,7 +30,7 @@ MEGATRON = {"megatron_tp": (2, 1, 1, 0), "megatron_pp": (1, 2, 1, 0), "megatron_
 EXACT = ("pp", "moe", *MEGATRON)
 """Jobs that are emulated with the numbers of the capture: they decide what is sent, or are few. Others: `zeros`."""
 MEGATRON_CAPTURED = 7
-"""Iterations at most: they have hundreds of operations, and to prepare an emulation grows with the cube of them."""
+"""Iterations at most: they have hundreds of operations each."""
 SHORT = 4
 """Iterations of a capture whose numbers are all kept."""
 ENGINE_BYTES = [4096, 65536, 1 << 20, 1 << 24, 1 << 26, 1 << 28, 1 << 30]
