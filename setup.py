@@ -120,10 +120,10 @@ class Build(BuildExtension):
         return str(target)
 
 
-# An extension for each CPU, the longest first. Not ninja: its failures are RuntimeErrors, which setuptools does not
-# forgive an optional extension.
+# An extension for each CPU that may be used, the longest first. Not ninja: its failures are RuntimeErrors, which
+# setuptools does not forgive an optional extension.
 setup(
     ext_modules=[*device(), *map(extension, ("fold", "backend", "allocator")), engine(), residency(), spill()],
     cmdclass={"build_ext": Build.with_options(use_ninja=False)},
-    options={"build_ext": {"parallel": os.cpu_count()}},
+    options={"build_ext": {"parallel": len(os.sched_getaffinity(0))}},
 )

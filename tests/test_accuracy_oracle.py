@@ -22,7 +22,7 @@ from prism.core.graph import Graph, Timeline
 from prism.core.timeline.engine import simulate
 from prism.core.timeline.network import Costs
 from prism.core.timeline.replay import evaluate, jitter, make_plan
-from prism.prediction.predict import predict as replay
+from prism.prediction import predict as replay
 from prism.scenario import Calibrate, Link, Network, Slow, WhatIf
 from tests.core.test_replay import interpret
 from tests.running import predict, scenario

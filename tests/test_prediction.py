@@ -11,8 +11,8 @@ from prism.core.timeline.analysis import iteration_ends
 from prism.core.timeline.network import LinkClass, Network, op_costs
 from prism.core.timeline.replay import evaluate, make_plan
 from prism.errors import ScenarioError
-from prism.prediction.predict import Prediction, predict
-from prism.prediction.predict import variants as variants_module
+from prism.prediction import Prediction, predict
+from prism.prediction import variants as variants_module
 from prism.result import Result, StalledRank, StragglerResult, WhatIfResult
 from prism.scenario import Scenario
 from tests.core.jobs import MS, data_parallel, expert_parallel, pipeline, two_dimensional

@@ -10,7 +10,7 @@ import pytest
 from prism.core.graph import Graph, OpKind
 from prism.core.what_if.replicas import with_replicas
 from prism.errors import ScenarioError
-from prism.prediction.predict import Prediction, predict
+from prism.prediction import Prediction, predict
 from prism.scenario import Scenario
 from tests.core.canonical import assert_same
 from tests.core.jobs import Job, two_dimensional
