@@ -31,8 +31,8 @@ from prism.core.stage.exchange import Exchange
 from prism.core.stage.warnings import ATTACH
 from prism.core.stage.world import World
 from prism.errors import RunError
-from prism.folder import Calibrated, Captured
-from prism.prediction.predict import predict
+from prism.prediction import predict
+from prism.progress import Calibrated, Captured
 from prism.report.flight import write_flight
 from prism.result import DeviceClocks, Result
 from prism.run import Run
@@ -140,8 +140,9 @@ class Coordinator(Run):
         with self._stage("emulate"):
             scenario = with_sandbox(self.scenario, sandbox)
             emulated = await self._emulate(graph, scenario, self._sandbox_records(scenario), attach=attach)
+            known = {(one.kind, one.summary) for one in self.result.warnings}  # the capture's, of more ranks
             told = [one for one in emulated.exchange.warnings.told() if one.kind != ATTACH]
-            self.result.warnings += [one for one in told if one not in self.result.warnings]  # the capture's too
+            self.result.warnings += [one for one in told if (one.kind, one.summary) not in known]
             self.result.emulation = emulated.result(scenario.calibrate.warmup)
             self._progress.emulated = self.result.emulation
         if scenario.emulate.sandbox != self.scenario.emulate.sandbox:  # that of the scenario is still to be done

@@ -21,6 +21,14 @@ class ProgramError(PrismError):
     exit_code = 3
 
 
+class PreloadError(ProgramError):
+    """What the scenario preloads for all ranks cannot be imported; `traceback` has the whole."""
+
+    def __init__(self, reason: str, traceback: str) -> None:
+        super().__init__(reason)
+        self.traceback = traceback
+
+
 class ProtocolError(PrismError):
     """A peer said something that the protocol does not allow."""
 

@@ -154,6 +154,7 @@ class EmulatedRank(msgspec.Struct):
     """One sandbox rank: its iterations in wall time, warm-up left out, its peak memory, and what its engine moved.
 
     communicator_bytes: on a GPU, what its engine held in the place of NCCL's own communicators, which is an estimate.
+    starved: the share of the time in which its main thread could run that it had no core; null where that is not known.
     """
 
     rank: int
@@ -163,6 +164,7 @@ class EmulatedRank(msgspec.Struct):
     sent_bytes: int = 0
     received_bytes: int = 0
     communicator_bytes: int | None = None
+    starved: float | None = None
 
 
 class PrefetchResult(msgspec.Struct, kw_only=True):
@@ -187,6 +189,12 @@ class EmulationResult(msgspec.Struct, kw_only=True):
     groups: int
     ops: int
     prefetch: PrefetchResult
+
+    @property
+    def most_starved(self) -> EmulatedRank | None:
+        """The sandbox rank that waited for a core in the largest share of its time; None where that is not known."""
+        known = [rank for rank in self.ranks if rank.starved is not None]
+        return max(known, key=lambda rank: rank.starved or 0, default=None)
 
 
 class Result(msgspec.Struct, kw_only=True):

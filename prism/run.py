@@ -15,16 +15,18 @@ from typing import Literal, Self
 from prism.core.events import Clocked
 from prism.core.graph import Graph, Timeline
 from prism.core.placement import place
+from prism.core.stage import verdict
 from prism.core.stage.warnings import ATTACH
 from prism.core.stage.world import World
 from prism.core.traffic import crossing, talks
 from prism.crew import Crew
 from prism.crew.launching import launcher_of
-from prism.errors import ProgramError, RunError, ScenarioError
+from prism.errors import PreloadError, ProgramError, RunError, ScenarioError
 from prism.exhaustion import Exhausted, room_in
-from prism.folder import Done, Folder, Progress, digests
+from prism.folder import Folder
 from prism.live.observer import Observer, Silent
 from prism.net.messages import Setup
+from prism.progress import Done, Progress, digests
 from prism.report.units import size
 from prism.result import Result, StageResult
 from prism.scenario import Scenario
@@ -83,9 +85,9 @@ class Run:
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, *_: object) -> None:
-        if self._crew is not None and not self._keep_crew:
-            await self._crew.__aexit__()
         try:
+            if self._crew is not None and not self._keep_crew:
+                await self._crew.__aexit__()
             self._finish()
         except Exhausted:
             if not isinstance(error, RunError):  # else what failed first is told
@@ -170,6 +172,9 @@ class Run:
             try:
                 await self._unless_interrupted(crew.prepare(setup, places))
                 await drive(world, crew, self._interrupted, self._watch)
+            except PreloadError as error:
+                self.result.diagnosis = verdict.never_begun(world, str(error), error.traceback)
+                raise
             finally:
                 await crew.dismiss(hurry=self._interrupted.is_set())
                 self.folder.clear_overflow()

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 PATIENCE_S = 60
 """A run that has not come to its hold point by then is broken."""
@@ -19,16 +22,15 @@ PATIENCE_S = 60
 class HeldRun:
     """A run of the command, as a terminal would start it, whose program or import stops at a hold point."""
 
-    def __init__(self, folder: Path, scenario: str) -> None:
+    def __init__(self, folder: Path, scenario: str, terminal: int | None = None) -> None:
+        """`terminal`: the end of a pseudo-terminal that is to be the run's."""
         self._mark = uuid.uuid4().hex  # in the environment of all of the run's processes, and of no others
         self.pipe = folder / "pipe"
         os.mkfifo(self.pipe)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "prism.coordinator", scenario, "--out", folder / "out"],
             env=os.environ | {"RUN_OF_A_TEST": self._mark, "PYTHONPATH": str(folder)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            process_group=0,
+            **(_of_terminal(terminal) if terminal is not None else _of_pipes()),
         )
 
     def come_to_hold(self) -> Path:
@@ -45,14 +47,17 @@ class HeldRun:
     def interrupt(self, number: signal.Signals = signal.SIGINT) -> int:
         """Press Ctrl-C, or let a terminal send something else; returns the exit code."""
         os.killpg(self._process.pid, number)
+        return self.ended()
+
+    def ended(self) -> int:
+        """Wait for the end; returns the exit code."""
         self._process.communicate(timeout=PATIENCE_S)
         return self._process.returncode
 
     def kill(self, log: str) -> int:
         """Kill the process that prints into this log, or for "" the command itself; returns the exit code."""
         os.kill(self._process.pid if not log else self._printing(log), signal.SIGKILL)
-        self._process.communicate(timeout=PATIENCE_S)
-        return self._process.returncode
+        return self.ended()
 
     def processes(self) -> list[int]:
         """Those of the run that are still there."""
@@ -91,3 +96,16 @@ class HeldRun:
                 continue
             if f"RUN_OF_A_TEST={self._mark}".encode() in environment:
                 yield directory
+
+
+def _of_pipes() -> dict[str, Any]:
+    return {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "process_group": 0}
+
+
+def _of_terminal(end: int) -> dict[str, Any]:
+    """How a shell starts a command that has the terminal for itself."""
+    return {
+        **dict.fromkeys(("stdin", "stdout", "stderr"), end),
+        "start_new_session": True,
+        "preexec_fn": lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from prism.scenario import Calibrate, Emulate
 from tests.running import capture, emulate, predict, scenario
 
@@ -23,7 +25,7 @@ def test_a_rank_finds_in_its_own_stores_what_ranks_put_there_that_do_not_run(tmp
     )
     run = emulate(given, tmp_path / "out")
     captured = (tmp_path / "out" / "ranks" / "1.log").read_text()
-    assert [line.split(",")[0] for line in captured.splitlines()] == ["0 (6", "1 (6", "2 (6"]
+    assert [line.split(",")[0] for line in captured.splitlines()] == ["0 (6", "1 (6", "2 (6", "3 (6"]
     assert run.output == [captured]
     assert not (tmp_path / "store").exists()
 
@@ -33,6 +35,21 @@ def test_another_thread_may_post_at_another_moment_than_in_the_capture(tmp_path:
     predict(given, tmp_path / "out")
     logs = [(tmp_path / "out" / "ranks" / f"{rank}.{suffix}").read_text() for rank in (0, 1) for suffix in LOGS]
     assert logs == [logs[0]] * 4
+
+
+@pytest.mark.parametrize("sandbox", [(1,), (0, 1)])
+def test_another_thread_may_post_at_another_moment_in_an_emulation(sandbox: tuple[int, ...], tmp_path: Path) -> None:
+    given = scenario(
+        PROGRAMS / "posts_beside.py",
+        (str(tmp_path),),
+        world=3,
+        stages=STAGES,
+        calibrate=Calibrate(warmup=1),
+        emulate=Emulate(sandbox=sandbox, contribution="exact"),
+    )
+    run = emulate(given, tmp_path / "out")
+    assert run.result.diagnosis is None
+    assert run.output == [(tmp_path / "out" / "ranks" / f"{rank}.log").read_text() for rank in sandbox]
 
 
 def test_a_process_that_the_program_starts_is_no_rank(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from prism.command.main import _parser
+from prism.command.options import parser
 from prism.core.stage.states import State, diagram
 from prism.core.timeline.tree_links import tree_links
 from prism.live.snapshot import LETTERS, NAMES
@@ -60,7 +60,7 @@ def states_of_the_live_view() -> str:
 def flags() -> str:
     """What the command takes."""
     rows = ["| flag | what |", "|---|---|"]
-    for action in _parser()._actions:
+    for action in parser()._actions:
         value = f" {action.metavar}" if action.metavar and action.option_strings else ""
         name = ", ".join(f"`{flag}{value}`" for flag in action.option_strings) or f"`{action.metavar}`"
         rows.append(f"| {name} | {escape(action.help or '', quote=False)} |")

@@ -11,6 +11,7 @@ from prism.coordinator import Coordinator
 from prism.core.graph import Graph
 from prism.crew import Crew
 from prism.errors import RunError
+from prism.folder import Folder
 from tests.running import on_the_bench, scenario
 
 GIVEN = scenario(Path(__file__).with_name("programs") / "averages.py", ("2",))
@@ -19,6 +20,20 @@ GIVEN = scenario(Path(__file__).with_name("programs") / "averages.py", ("2",))
 def test_a_stage_outside_of_the_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="a run begins with `async with"):
         asyncio.run(Coordinator(GIVEN, tmp_path / "out").capture())
+
+
+def test_a_run_whose_workers_do_not_end_in_order_lets_its_folder_go(tmp_path: Path) -> None:
+    class Stuck(Crew):
+        async def __aexit__(self, *_: object) -> None:
+            raise RunError("a worker is stuck")
+
+    async def run() -> None:
+        async with Coordinator(GIVEN, tmp_path / "out") as begun:
+            begun._crew = Stuck()
+
+    with pytest.raises(RunError, match="a worker is stuck"):
+        asyncio.run(run())
+    Folder(tmp_path / "out").begin(resume=True)
 
 
 def test_two_runs_at_one_time_do_not_share_a_crew(tmp_path: Path) -> None:

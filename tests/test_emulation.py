@@ -76,6 +76,7 @@ def test_the_result_tells_what_the_sandbox_ranks_did(tmp_path: Path) -> None:
     assert [rank.rank for rank in emulation.ranks] == [1, 3]
     assert all(len(rank.iteration_ns) == 3 for rank in emulation.ranks)
     assert emulation.error_vs_replay is not None
+    assert all(rank.starved is None or 0 <= rank.starved < 1 for rank in emulation.ranks)
     assert emulation.groups == 1
     assert [rank.peak_bytes for rank in emulation.ranks] == [run.result.ranks[r].peak_bytes for r in (1, 3)]
     assert run.result.stages["emulate"].status == "ok"

@@ -68,6 +68,16 @@ class Emulated:
                 self.result = run.result
 
 
+def test_another_thread_may_post_at_another_moment_than_in_the_capture(tmp_path: Path) -> None:
+    run = Emulated(
+        PROGRAMS / "posts_beside.py", (str(tmp_path),), 3, tmp_path / "out", sandbox=(0, 1), contribution="exact"
+    )
+    assert run.result is not None
+    assert run.result.diagnosis is None
+    for captured, emulated in run.logs:
+        assert captured == emulated
+
+
 @pytest.mark.parametrize(("job", "world", "sandbox"), [("ddp", 2, (0,)), ("moe", 4, (1, 2))])
 def test_exact_contributions_give_the_captures_bits(
     job: str, world: int, sandbox: tuple[int, ...], tmp_path: Path

@@ -11,8 +11,9 @@ import pytest
 
 from prism.command.explaining import explain
 from prism.command.main import main
-from prism.folder import Folder, Progress
-from prism.scenario import Capture, Devices, Emulate, Fold, Program, Replicas, Scenario, Slow, WhatIf, World
+from prism.folder import Folder
+from prism.progress import Progress
+from prism.scenario import Calibrate, Capture, Devices, Emulate, Fold, Program, Replicas, Scenario, Slow, WhatIf, World
 
 AVERAGES = Path(__file__).with_name("programs") / "averages.py"
 QUICKSTART = Path(__file__).parent.parent / "scenarios" / "quickstart.yaml"
@@ -77,6 +78,16 @@ def test_of_a_folded_job_it_says_who_runs() -> None:
     assert "runs 2 ranks, one of each class of 8, 2 at one time" in told
     assert "times the ranks that ran, 2 at one time, each alone" in told
     assert "runs one rank, for all of 16, 2 at" in explained(fold=Fold(mesh={"dp": 16}, over=("dp",)))
+
+
+def test_a_world_that_no_machine_holds_is_explained_without_its_ranks_being_listed() -> None:
+    world = World(size=100_000_000)
+    assert "in 50,000,000 slices of up to 2" in explained(world=world)
+    assert "in 12,500,000 slices of up to 8" in explained(world=world, calibrate=Calibrate(slice="node"))
+    assert "in one slice" in explained(world=World(size=2), calibrate=Calibrate(slice=8))
+    assert "in 2 slices of up to 3" in explained(world=World(size=4), calibrate=Calibrate(slice=((0,), (1, 2, 3))))
+    folded = explained(world=world, fold=Fold(mesh={"pp": 2, "dp": 50_000_000}, over=("dp",), verify=1))
+    assert "runs 2 ranks, one of each class of 50,000,000" in folded
 
 
 def doubled() -> Replicas:

@@ -10,6 +10,7 @@ import pytest
 
 from prism.core.diagnosis import Diagnosis, LastCommon
 from prism.result import Result
+from prism.scenario import Program
 from tests.running import capture, scenario
 
 PROGRAMS = Path(__file__).with_name("programs")
@@ -79,13 +80,32 @@ FAILURES = {
         ["rank 2 raised ValueError: shard 2 is unreadable", "ranks 0-1 wait in all_reduce"],
     ),
     "a rank is killed": Failure("leaves.py", "rank_failed", LEFT, ["rank 1 was killed by SIGKILL"], "kill"),
-    "a rank exits with 3": Failure("leaves.py", "rank_failed", LEFT, ["rank 1 ended with exit code 3"], "exit"),
-    "a rank is gone with 7": Failure("leaves.py", "rank_failed", LEFT, ["rank 1 ended with exit code 7"], "os_exit"),
+    "a rank exits with 3": Failure(
+        "leaves.py",
+        "rank_failed",
+        [(1, None, None, None, "C"), *LEFT[1:]],
+        ["rank 1 ended with exit code 3, last seen at leaves.py:17"],
+        "exit",
+    ),
+    "a rank says why it exits": Failure(
+        "leaves.py",
+        "rank_failed",
+        [(1, None, None, None, "D"), *LEFT[1:]],
+        ["rank 1 ended with exit code 1: shard 7 is unreadable ..., last seen at leaves.py:19"],
+        "says_why",
+    ),
+    "a rank is gone with 7": Failure(
+        "leaves.py", "rank_failed", LEFT, ["rank 1 ended with exit code 7, last seen"], "os_exit"
+    ),
     "a rank ends with 0": Failure(
         "leaves.py",
         "deadlock",
         [LEFT[1], LEFT[2], LEFT[0]],
-        ["ranks 0, 2 wait in all_reduce", "which rank 1 has not posted", "rank 1 has ended (exit code 0)"],
+        [
+            "ranks 0, 2 wait in all_reduce",
+            "which rank 1 has not posted",
+            "has ended (exit code 0), last seen at leaves.py:11",
+        ],
         "return",
         last_common=LastCommon(op="barrier", group="default", seq=1),
     ),
@@ -170,3 +190,16 @@ def test_what_cannot_be_said_is_told_all_the_same(what: str, words: str, tmp_pat
     assert run.result.diagnosis is not None
     assert f"rank 0 raised {words} at unsayable.py:11" in run.result.diagnosis.summary
     assert words in run.output[0]
+
+
+def test_a_preload_that_fails_has_a_diagnosis_with_its_traceback(tmp_path: Path) -> None:
+    (tmp_path / "lacks_data.py").write_text("raise FileNotFoundError('no tokens')\n")
+    script, env = str(PROGRAMS / "averages.py"), {"PYTHONPATH": str(tmp_path)}
+    given = scenario(PROGRAMS / "averages.py", program=Program(script=script, preload=("lacks_data",), env=env))
+    found = capture(given, tmp_path / "out").result.diagnosis
+    assert found is not None
+    assert (found.kind, [rank.rank for rank in found.ranks]) == ("rank_failed", [0, 1])
+    assert found.summary == "preload: lacks_data cannot be imported: FileNotFoundError: no tokens"
+    traceback = found.ranks[0].traceback or ""
+    assert f'{tmp_path}/lacks_data.py", line 1' in traceback
+    assert traceback.endswith("FileNotFoundError: no tokens\n")

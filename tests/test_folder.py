@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from prism.core.stage.kept import EVERYTHING
-from prism.folder import Captured, digests
+from prism.progress import Captured, digests
 from prism.result import RankResult, Result
 from prism.scenario import Program, Scenario, World
 

@@ -15,8 +15,9 @@ from prism.core.contribution import REDUCING, parts
 from prism.core.graph import OpKind
 from prism.core.record import PostStep, RankRecord
 from prism.core.ring import chunks, order
-from prism.folder import Captured, Done, Folder, Progress, digests
+from prism.folder import Folder
 from prism.net.payloads import Library
+from prism.progress import Captured, Done, Progress, digests
 from prism.scenario import STAGES, Capture, Emulate, Scenario
 from prism.stages.staging import kept
 from tests.programs.reductions import COUNTS, SIZE, inputs
@@ -172,6 +173,7 @@ def done_before(given: Scenario, again: Scenario, tmp_path: Path) -> bool:
     folder.begin(resume=True)
     stages = {"capture": Done(digest=digests(given, "2.13")["capture"], wall_s=1)}
     folder.save_progress(Progress(stages=stages, captured=Captured(switches=0, ranks=[], kept=kept(given))))
+    folder.release()
     return "capture" in folder.progress(digests(again, "2.13"), kept(again)).stages
 
 

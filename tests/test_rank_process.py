@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 
 from prism.core.stage.kept import EVERYTHING
-from prism.folder import Captured, Done, Folder, Progress
+from prism.folder import Folder
 from prism.gpu.processes.zygote import NICENESS
+from prism.progress import Captured, Done, Progress
 from prism.scenario import Calibrate, Network, Program
 from tests.running import capture, predict, scenario
 

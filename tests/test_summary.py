@@ -12,7 +12,18 @@ from rich.console import Console
 from prism.command.summary import print_summary
 from prism.core.diagnosis import Diagnosis, RankState
 from prism.folder import Folder
-from prism.result import CalibrationResult, FoldResult, RankResult, Result, Spread, StalledRank, WhatIfResult
+from prism.result import (
+    CalibrationResult,
+    EmulatedRank,
+    EmulationResult,
+    FoldResult,
+    PrefetchResult,
+    RankResult,
+    Result,
+    Spread,
+    StalledRank,
+    WhatIfResult,
+)
 
 
 def printed(folder: Path, **found: Any) -> str:
@@ -34,7 +45,7 @@ def printed(folder: Path, **found: Any) -> str:
             {"measured_ranks": [3, 40], "samples": 4 * 2944 + 1472, "difference": 0.012, "outliers": 1},
             "calibrated 2 of 64 ranks, 2,944 segments x 4.5 iterations, ranks that share differ by 1.2 %, 1 outlier",
         ),
-        ({"samples": 2944}, "calibrated 64 of 64 ranks, 2,944 segments, each of them once, 0 outliers"),
+        ({"samples": 2944}, "calibrated 64 of 64 ranks, 2,944 segments, each measured in one iteration, 0 outliers"),
         ({"segments": 0, "samples": 0}, "calibrated 64 of 64 ranks, no iteration after the warm-up"),
     ],
 )
@@ -118,6 +129,26 @@ def test_a_rank_that_left_without_an_exception_has_the_last_word(tmp_path: Path)
 def test_failures_that_are_known_have_a_hint(traceback: str, hint: str, tmp_path: Path) -> None:
     assert f"hint: {hint}" in failed(tmp_path, state="raised", traceback=traceback)
     assert "hint" not in failed(tmp_path, state="raised", traceback="ValueError: 3")
+
+
+def emulated(*starved: float | None) -> EmulationResult:
+    return EmulationResult(
+        sandbox=list(range(len(starved))),
+        ranks=[EmulatedRank(rank, [41_000_000], starved=share) for rank, share in enumerate(starved)],
+        error_vs_replay=1.5432,
+        contribution="left",
+        groups=1,
+        ops=2,
+        prefetch=PrefetchResult(hits=2, misses=0, stalls=0),
+    )
+
+
+def test_beside_what_an_emulation_is_off_by_stands_how_long_it_waited_for_a_core(tmp_path: Path) -> None:
+    told = printed(tmp_path, emulation=emulated(0.02, 0.61, None))
+    line = "by wall time, in which rank 1 waited for a core in 61.0 % of the time in which it could compute"
+    assert "+154.32% against replay" in told
+    assert line in told
+    assert "waited for a core" not in printed(tmp_path, emulation=emulated(None))
 
 
 def test_variants_say_their_percentiles_and_who_stalls(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from math import prod
 
 import msgspec
 
-from prism.folder import Folder, Progress
+from prism.folder import Folder
+from prism.progress import Progress
 from prism.report.units import rank_ranges, size, time
 from prism.scenario import Link, NetworkChange, Scenario, WhatIf
 
@@ -60,7 +61,7 @@ def explain(scenario: Scenario, folder: Folder, done: Progress, before: Progress
         program=scenario.program.script or f"module {scenario.program.module}",
         ranks=world.size,
         nodes=nodes,
-        where=f"{nodes} nodes of {world.ranks_per_node}" if nodes > 1 else "one node",
+        where=f"{nodes:,} nodes of {world.ranks_per_node}" if nodes > 1 else "one node",
         output=str(folder.path),
         stages=[_plan(stage, scenario, done, before) for stage in scenario.stages],
         peak_bytes=max(peaks, default=None),
@@ -125,7 +126,7 @@ def _emulate(scenario: Scenario) -> Iterator[str]:
 
 def _processes(scenario: Scenario) -> int:
     """How many ranks have a process in a capture."""
-    return len(scenario.fold.shape.representatives) if scenario.fold is not None else scenario.world.size
+    return scenario.world.size // (scenario.fold.shape.copies if scenario.fold is not None else 1)
 
 
 _STAGES = {"capture": _capture, "calibrate": _calibrate, "replay": _replay, "emulate": _emulate}
@@ -143,9 +144,18 @@ def _cut(scenario: Scenario) -> str:
     """How ranks come to be timed."""
     if scenario.fold is not None:
         return f"the ranks that ran, {scenario.devices.slots} at one time"
-    slices = scenario.slices()
-    widest = max(len(ranks) for ranks in slices)
-    return f"ranks in {len(slices):,} slices of up to {widest}" if len(slices) > 1 else "ranks in one slice"
+    count, widest = _slices(scenario)
+    return f"ranks in {count:,} slices of up to {widest}" if count > 1 else "ranks in one slice"
+
+
+def _slices(scenario: Scenario) -> tuple[int, int]:
+    """How many slices all ranks are in, and the ranks of the largest; the slices themselves are not made for that."""
+    chosen, world = scenario.calibrate.slice, scenario.world
+    if isinstance(chosen, tuple):
+        return len(chosen), max(map(len, chosen))
+    widths = {"auto": scenario.devices.slots, "node": world.ranks_per_node}
+    width = chosen if isinstance(chosen, int) else widths[chosen]
+    return -(-world.size // width), min(width, world.size)
 
 
 def _link(link: Link) -> str:

@@ -10,12 +10,12 @@ from prism.folder import Folder
 LINES = 6
 
 
-def last_words(diagnosis: Diagnosis, folder: Folder) -> Iterator[str]:
-    """Lines for a person: the end of the log of the first rank that left, if no rank has a traceback."""
+def last_words(diagnosis: Diagnosis, folder: Folder, stage: str) -> Iterator[str]:
+    """Lines for a person: what the first rank that left printed last in a stage, if no rank has a traceback."""
     left = [state.rank for state in diagnosis.ranks if "exit code" in state.state]
     if diagnosis.kind != "rank_failed" or not left or any(state.traceback for state in diagnosis.ranks):
         return
-    log = folder.logs / f"{left[0]}.log"
+    log = folder.log(left[0], stage)
     try:
         lines = log.read_text(errors="replace").splitlines()
     except OSError:

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from prism.command.hints import hints
 from prism.command.last_words import last_words
+from prism.command.tracebacks import tracebacks
 from prism.core.diagnosis import Diagnosis
 from prism.folder import Folder
 from prism.report.units import percent, rank_ranges, size, time
@@ -27,7 +28,7 @@ def print_summary(result: Result, folder: Folder, console: Console) -> None:
 
     say(f"{result.scenario}: {result.status}, {result.world_size} ranks, {result.nodes} nodes, {result.ops} operations")
     if result.diagnosis is not None:
-        for line in (*last_words(result.diagnosis, folder), *diagnosis_lines(result.diagnosis)):
+        for line in _diagnosis(result.diagnosis, folder, _failed(result)):
             say(line)
     cut = max((rank.iterations for rank in result.ranks if rank.cut), default=0)
     if cut and result.diagnosis is None:
@@ -54,15 +55,15 @@ def print_summary(result: Result, folder: Folder, console: Console) -> None:
             say(f"  {'report' if path == folder.report else 'timeline':<10} {path}")
 
 
-def diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:
-    """What went wrong, for a terminal: tracebacks first, each once."""
-    tracebacks: dict[str, list[int]] = {}
-    for state in diagnosis.ranks:
-        if state.traceback:
-            tracebacks.setdefault(state.traceback.rstrip(), []).append(state.rank)
-    for text, ranks in tracebacks.items():
-        yield f"rank{'s' if len(ranks) > 1 else ''} {rank_ranges(ranks)}:"
-        yield text
+def _failed(result: Result) -> str:
+    """The stage that failed."""
+    return next((name for name, stage in result.stages.items() if stage.status == "failed"), "capture")
+
+
+def _diagnosis(diagnosis: Diagnosis, folder: Folder, stage: str) -> Iterator[str]:
+    """What went wrong in a stage: what ranks said first, the reason last, where a terminal ends."""
+    yield from last_words(diagnosis, folder, stage)
+    yield from tracebacks(diagnosis, folder, stage)
     yield f"  {diagnosis.kind}: {diagnosis.summary}"
     if diagnosis.last_common is not None:
         last = diagnosis.last_common
@@ -87,8 +88,8 @@ def _calibration(found: CalibrationResult, world_size: int) -> str:
     if not found.segments:
         return f"{ranks}, no iteration after the warm-up"
     iterations = f"{found.samples / found.segments:.1f}".removesuffix(".0")  # fewer of some, where not all are alike
-    seen = f"{found.segments:,} segments x {iterations} iterations"
-    told = [ranks, f"{found.segments:,} segments, each of them once" if found.samples == found.segments else seen]
+    seen = f" x {iterations} iterations" if found.samples > found.segments else ", each measured in one iteration"
+    told = [ranks, f"{found.segments:,} segments{seen}"]
     if found.spread is not None:
         told.append(f"spread {percent(found.spread.p50)} (median)")
     if found.difference is not None:
@@ -117,6 +118,9 @@ def _emulation(emulation: EmulationResult) -> Iterator[str]:
             f"             {emulation.error_vs_replay:+.2%} against replay; {emulation.groups} groups, {emulation.ops} "
             f"operations; payloads: {prefetch.hits} read ahead, {prefetch.misses} late, {prefetch.stalls} waited for"
         )
+    if (most := emulation.most_starved) is not None:
+        waited = f"waited for a core in {percent(most.starved or 0)} of the time in which it could compute"
+        yield f"             by wall time, in which rank {most.rank} {waited}"
 
 
 def _what_if(result: Result) -> Table:

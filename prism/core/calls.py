@@ -50,13 +50,14 @@ class Call(msgspec.Struct, array_like=True, frozen=True):
 
 
 class StoreCall(msgspec.Struct, array_like=True, frozen=True):
-    """One call of the key-value store: set, get, add, wait, check, compare_set, delete, append; count, of a prefix."""
+    """One call of a key-value store: set, get, add, wait, check, compare_set, delete, count, append."""
 
     action: str
     keys: tuple[str, ...] = ()
     value: bytes = b""
     desired: bytes = b""
     amount: int = 0
+    store: str = ""  # which of the run's
 
 
 class Reply(NamedTuple):

@@ -185,13 +185,21 @@ class Broke(Event, frozen=True):
 
 
 class Finished(Event, frozen=True):
-    """The program of the rank is over; the process waits for Leave."""
+    """The program of the rank is over; the process waits for Leave.
+
+    `said`: what it gave sys.exit instead of a code; `site`: where it was called, unless the code is 0. `ran`, `queued`:
+    how long its main thread ran, and could have run and had no core, in ns; 0 where that is not known.
+    """
 
     code: int
     cut: bool = False  # ended by us, after the last iteration that was wanted
     peak_bytes: int | None = None
     peak_breakdown: PeakBreakdown | None = None
     reserved_bytes: int | None = None
+    said: str = ""
+    site: str = ""
+    ran: int = 0
+    queued: int = 0
 
 
 class Exited(Event, frozen=True):

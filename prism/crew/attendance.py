@@ -12,7 +12,7 @@ from typing import Self
 import msgspec
 
 from prism.crew.member import GOODBYE_S, Member
-from prism.errors import ProgramError, RunError
+from prism.errors import PreloadError, RunError
 from prism.exhaustion import room_in
 from prism.gpu.processes import proc
 from prism.gpu.processes.limits import NO_PROCESS, no_process
@@ -90,8 +90,8 @@ class Attendance:
                 case Lost():
                     if not over or not self.members:
                         raise message
-                case Broken(reason=reason, blame=blame) if not over:
-                    raise ProgramError(reason) if blame else RunError(f"{name}: {reason}")
+                case Broken(reason=reason, traceback=traceback) if not over:
+                    raise PreloadError(reason, traceback) if traceback else RunError(f"{name}: {reason}")
                 case _ if isinstance(message, kind):
                     return name, message
 

@@ -67,7 +67,7 @@ class Crew(Attendance):
     async def prepare(self, setup: Setup, places: Mapping[int, int] | None = None) -> None:
         """Set the workers up for a stage; `places`: the worker of each rank, by number, left out: the first.
 
-        Raises ProgramError if what the scenario preloads cannot be imported.
+        Raises PreloadError if what the scenario preloads cannot be imported.
         """
         names = list(self.members)
         there = dict(enumerate(names))  # one that was there when places were chosen may just have been lost

@@ -28,10 +28,10 @@ class Prepared(Message, frozen=True):
 
 
 class Broken(Message, frozen=True):
-    """Worker: I cannot go on, and why; `blame` is the program's when its preload failed."""
+    """Worker: I cannot go on, and why; with a traceback it is the program's fault: its preload raised."""
 
     reason: str
-    blame: bool = False
+    traceback: str = ""
 
 
 class Alive(Message, frozen=True):

@@ -27,7 +27,7 @@ def releases_of(rank: int) -> str:
 
 
 class SandboxPart(msgspec.Struct, array_like=True):
-    """One sandbox rank: its posts in program order, and the touching number of each (-1: it never completes)."""
+    """One sandbox rank: its posts in the record's order, and the touching number of each (-1: it never completes)."""
 
     rank: int
     ops: list[int]

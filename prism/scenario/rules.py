@@ -83,7 +83,7 @@ def _refuse_fold(scenario: Scenario) -> None:
             raise Flaw(("fold", "over", index), what)
         if name in fold.over[:index]:
             raise Flaw(("fold", "over", index), f"{name} is listed twice, keep one")
-    others = size - len(fold.shape.representatives)
+    others = size - size // fold.shape.copies
     if fold.verify > others:
         raise Flaw(("fold", "verify"), f"only {others} ranks are folded, expected at most so many, got {fold.verify}")
     if fold.verify and scenario.capture.payloads != "all":

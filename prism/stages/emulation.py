@@ -73,9 +73,11 @@ class Emulated:
         iterations = {rank: iteration_ns(self.exchange.walls(rank), warmup) for rank in sandbox}
         ranks = []
         for rank, (steps, sent, received) in zip(sandbox, self.board.moved.sum(axis=1).tolist(), strict=True):
-            peak = self.world.ranks[rank].peak_bytes
-            reserved = schedule.plain.reserved(rank)
-            ranks.append(EmulatedRank(rank, iterations[rank], peak, steps, sent, received, reserved))
+            seen, reserved = self.world.ranks[rank], schedule.plain.reserved(rank)
+            starved = seen.queued / (seen.ran + seen.queued) if seen.ran else None
+            ranks.append(
+                EmulatedRank(rank, iterations[rank], seen.peak_bytes, steps, sent, received, reserved, starved)
+            )
         hits, misses, stalls = self.board.pool.sum(axis=0).tolist()
         return EmulationResult(
             sandbox=list(sandbox),

@@ -83,8 +83,9 @@ def asked(
     value: bytes = b"",
     amount: int = 0,
     site: str = "",
+    store: str = "",
 ) -> Asked:
-    request = StoreCall(action, keys, value, amount=amount)
+    request = StoreCall(action, keys, value, amount=amount, store=store)
     return Asked(rank=rank, request=request, number=number, main=main, site=site)
 
 

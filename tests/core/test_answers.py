@@ -107,6 +107,16 @@ def test_a_call_of_the_store_past_the_record_has_diverged() -> None:
         answers().ask(asked(0, "get", "a", "b", site="train.py:5"))
 
 
+def test_stores_may_have_other_names_than_in_the_capture() -> None:
+    """As those on free ports have; a store that has the same name is the same."""
+    kept = [("port 5", "a"), ("port 29500", "b"), ("port 7", "c")]
+    of = answers(replies=[(StoreCall("get", ("key",), store=store), Reply(value.encode())) for store, value in kept])
+    now = ("port 29500", "port 6", "port 8")
+    assert [of.ask(asked(0, "get", "key", store=store)) for store in now] == [Reply(b"b"), Reply(b"a"), Reply(b"c")]
+    with pytest.raises(Diverged, match="now get of store key key at"):
+        of.ask(asked(0, "get", "key", store="port 9"))
+
+
 def exchange(*sizes: int) -> Call:
     """An all_to_all whose sizes follow from numbers that the rank has computed."""
     return call(OpKind.ALL_TO_ALL, sum(sizes), send=sizes, recv=(2, 2))

@@ -68,7 +68,7 @@ def test_a_rank_that_computes_for_ever_waits_for_nothing() -> None:
     emulated = Emulated(0)
     emulated.hear(posted(0, 1, all_reduce(), site="train.py:5"))
     emulated.pass_time(HANG_AFTER)
-    assert emulated.diagnosis().summary == "rank 0 posted nothing and did not end for 10 s"
+    assert emulated.diagnosis().summary == "rank 0 posted nothing and did not end for 10 s, last seen at train.py:5"
     assert emulated.diagnosis().ranks == [RankState(rank=0, state="running", callsite="train.py:5")]
 
 

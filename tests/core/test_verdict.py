@@ -9,6 +9,7 @@ from prism.core.events import Exited, Finished, Polled, Probed, Raised, Suspende
 from prism.core.instructions import AnyInstruction, Kill, Launch, Probe, Suspend
 from prism.core.record import RankRecord
 from prism.core.stage.answers import Answers
+from prism.core.stage.phrases import LONGEST
 from prism.core.stage.verdict import GRACE
 from prism.core.stage.world import World
 from tests.core.actors import (
@@ -126,6 +127,20 @@ class TestFailure:
         stage.hear(Finished(rank=1, code=0), Exited(rank=1, code=0))
         assert diagnosis(stage).summary == "rank 0 ended with exit code 3"
 
+    def test_what_a_program_gave_sys_exit_is_told_with_the_line(self) -> None:
+        stage = on_stage(1)
+        stage.hear(Finished(rank=0, code=1, said="no data", site="train.py:3"), Exited(rank=0, code=1))
+        assert diagnosis(stage).summary == "rank 0 ended with exit code 1: no data, last seen at train.py:3"
+
+    def test_of_a_long_message_the_summary_has_the_beginning_on_one_line(self) -> None:
+        for message in ("ValueError: " + "x" * 100_000, "ValueError: no\n" + "x" * 100_000):
+            stage = on_stage(1)
+            stage.hear(Raised(rank=0, error=message, traceback=f"Trace\n{message}", site="train.py:3"))
+            found = diagnosis(stage)
+            assert found.summary == f"rank 0 raised {message.splitlines()[0][:LONGEST]} ... at train.py:3"
+            assert found.ranks[0].state == found.summary.removeprefix("rank 0 ")
+            assert found.ranks[0].traceback == f"Trace\n{message}"
+
 
 class TestHang:
     def test_a_rank_that_neither_posts_nor_ends(self) -> None:
@@ -142,6 +157,17 @@ class TestHang:
             "ranks 0, 2 wait in barrier, operation 1 of group default, at train.py:5, which rank 1 has not posted"
         )
         assert [state.rank for state in found.ranks] == [1, 0, 2]
+
+    def test_where_each_of_them_was_last_seen(self) -> None:
+        stage = on_stage(4, hang_after=10 * SECOND)
+        for rank, line in ((0, 5), (1, 6), (2, 5)):
+            stage.hear(posted(rank, 1, barrier(), site=f"train.py:{line}"))
+        stage.pass_time(10 * SECOND)
+        assert diagnosis(stage).summary == (
+            "ranks 0, 2 posted nothing and did not end for 10 s, last seen at train.py:5; "
+            "rank 1 posted nothing and did not end for 10 s, last seen at train.py:6; "
+            "rank 3 posted nothing and did not end for 10 s"
+        )
 
     def test_a_post_counts_as_life(self) -> None:
         stage = on_stage(1, hang_after=10 * SECOND)

@@ -88,8 +88,9 @@ def test_it_is_given_what_its_representative_got() -> None:
         ),
         (
             summed(2, checksum=6),
-            "checksum of the bytes, which fold.compare: steps leaves out, of all_reduce at train.py:7: "
-            "rank 0 has 00000005, rank 2 has 00000006",
+            "checksum of the bytes that it puts into all_reduce at train.py:7: rank 0 has 00000005, rank 2 has 00000006"
+            "; nothing is wrong where replicas have shards of the weights (FSDP over a folded dimension) or data of "
+            "their own: then write `compare: steps` in fold, which compares all but the bytes",
         ),
         (
             Marked(rank=2),

@@ -56,7 +56,7 @@ def messages() -> Iterator[bytes]:
     frames = (
         (Launched(rank=1, pid=2), Introduction(rank=1, pid=2), Exited(rank=1, code=-9)),
         (Launch(rank=1), Kill(rank=2), Answer(rank=3, call=1, value=b"v")),
-        (Ready(), Failed("f"), Born(1, 2), Unborn(1, "u"), Gone(1, -9)),
+        (Ready(), Failed("f", "t"), Born(1, 2), Unborn(1, "u"), Gone(1, -9)),
         (Birth(1, "s1", "/s", SETUP),),
     )
     for number, parts in enumerate(frames, 2):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
+import signal
 import socket
 import threading
 from collections.abc import Iterator
@@ -160,3 +162,17 @@ def test_what_a_signal_handler_raises_is_raised_when_the_rank_goes_on(ends: tupl
         line.hold(POLLED)
     answer.join()
     assert line.did == [(4, "MainThread")]
+
+
+def test_a_child_is_refused_also_where_it_was_forked_while_something_was_said(ends: tuple[RankLine, Worker]) -> None:
+    line, _ = ends
+    with line._sending:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(10)  # else it would wait for ever where it is not refused
+            with contextlib.suppress(RuntimeError):
+                line.tell(MARKED)
+                os._exit(1)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0

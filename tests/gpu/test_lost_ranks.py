@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,7 @@ async def test_who_waits_in_a_collective_is_told_who_was_lost(
 def have_sent(*names: Path) -> None:
     """Return once the senders into these FIFOs have published something."""
     while not all(name.exists() and name.read_bytes()[:4].strip(b"\0") for name in names):
-        pass
+        time.sleep(0.001)
 
 
 def test_who_ends_in_order_is_not_lost(tmp_path: Path, fifos: Path, monkeypatch: pytest.MonkeyPatch) -> None:

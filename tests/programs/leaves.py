@@ -14,7 +14,9 @@ if dist.get_rank() == 1:
         case "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         case "exit":
-            sys.exit(3)
+            sys.exit(3)  # site C
+        case "says_why":
+            sys.exit("shard 7 is unreadable\nand 8 too")  # site D
         case "os_exit":
             os._exit(7)
         case "return":

@@ -1,6 +1,7 @@
-"""Ranks tell each other numbers through stores that they make: TCPStores on a free and on a given port, a FileStore."""
+"""Ranks tell each other numbers through stores that they make: TCPStores on free and on given ports, a FileStore."""
 
 import os
+import socket
 import sys
 from datetime import timedelta
 
@@ -18,15 +19,21 @@ def told(store):
     return sum(int(store.get(str(other))) for other in range(world)), store.add("asked", 0)
 
 
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return listening.getsockname()[1]
+
+
 server = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False) if rank == 0 else None
-port = [server and server.port]
-dist.broadcast_object_list(port)
+ports = [server and server.port, free_port()]
+dist.broadcast_object_list(ports)
 stores = [
-    server or dist.TCPStore("127.0.0.1", port[0], is_master=False),
-    dist.TCPStore("127.0.0.1", int(sys.argv[2]), world, rank == 0),
+    server or dist.TCPStore("127.0.0.1", ports[0], is_master=False),
+    dist.TCPStore("127.0.0.1", ports[1], world, rank == 0),
     dist.FileStore(f"{sys.argv[1]}/store", world),
+    dist.PrefixStore("first", dist.TCPStore("127.0.0.1", int(sys.argv[2]), world, rank == 0)),
 ]
-for step in range(3):
+for step in range(4):
     print(step, told(stores[step]))
     stores[step].clone().add("asked", 1)
     optimizer.step()

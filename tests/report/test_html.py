@@ -275,7 +275,7 @@ def test_what_sandbox_ranks_did_is_told() -> None:
     result = finished()
     result.emulation = EmulationResult(
         sandbox=[1],
-        ranks=[EmulatedRank(1, [41_000, 40_000, 44_000], 1 << 20, 6, 2048, 2048)],
+        ranks=[EmulatedRank(1, [41_000, 40_000, 44_000], 1 << 20, 6, 2048, 2048, starved=0.31)],
         error_vs_replay=0.025,
         contribution="left",
         groups=1,
@@ -284,7 +284,9 @@ def test_what_sandbox_ranks_did_is_told() -> None:
     )
     page = Page(render_html(result, *tiny_job(), "tiny.yaml"))
     assert ["1", "41.0 µs", "40.0 µs", "44.0 µs", "1.00 MiB", "2.00 KiB"] in page.rows
-    assert "2 read ahead, 0 late, 0 waited for. Against replay: +2.50 %." in page.text
+    assert (
+        "2 read ahead, 0 late, 0 waited for. Against replay: +2.50 %. Rank 1 waited for a core in 31.0 %" in page.text
+    )
 
 
 def test_what_does_not_count_is_said_where_it_is_seen() -> None:

@@ -157,7 +157,7 @@ void check_lost(Directory& files) {
 void check_abort() {
   const TemporaryDirectory path;
   Directory files(path.path());
-  Ends ends(files, "abort");
+  Ends ends(files, "off");  // not the name of the file that calls all off
   std::string told;
   std::thread waiting([&] {
     MessageReceive receive(nullptr, 1, ends.in);

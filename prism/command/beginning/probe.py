@@ -89,7 +89,7 @@ async def _run(line: LaunchLine, observer: Observer, crew: Crew, presented: bool
             except ProgramError:
                 if run.result.diagnosis is None:
                     raise
-        printed = list(last_words(run.result.diagnosis, run.folder)) if run.result.diagnosis is not None else []
+        printed = list(last_words(run.result.diagnosis, run.folder, "capture")) if run.result.diagnosis else []
     return _found(run.result, graph, presented, printed)
 
 

@@ -84,7 +84,7 @@ def _iterations(found: Found) -> Iterator[str]:
         yield "# The probe saw no step of a torch optimizer: name the function whose calls end an iteration."
         yield "# iteration: {marker: __main__:step}"
         return
-    yield "# iteration: {marker: __main__:step}     # a function that ends an iteration"
+    yield "# iteration: {marker: __main__:step}     # ends an iteration, in place of the first optimizer's step"
 
 
 def _lengths(found: Found) -> Iterator[str]:

@@ -1,13 +1,13 @@
 """Sandbox ranks as the world hears them: they carry out their operations themselves, and do what is in the graph.
 
 The operations of a sandbox rank are done by the engine in its own process, so nobody answers a post. Each step is
-compared with the rank's record; where nobody has captured the rank, with what its lane in the graph tells.
+compared with the one of the rank's record that it repeats (prism.core.stage.walk); where nobody has captured the rank,
+with what its lane in the graph tells.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -22,20 +22,19 @@ from prism.core.stage.answers import Answers, Diverged
 from prism.core.stage.exchange import Outcome
 from prism.core.stage.op import CommGroup, Op, Post
 from prism.core.stage.store import SETS, Store
+from prism.core.stage.walk import Walk, step_of
 from prism.core.stage.warnings import Warnings
 
 
-@dataclass
-class _Walk:
-    """How far a rank has come in its steps, and what it has told of its times (ns)."""
+class _Walk(Walk):
+    """How far a rank has come in its steps; `ops`: of each post the row in the graph's ops, -1: it never completed."""
 
-    steps: Sequence[Step]
-    ops: Sequence[int]  # of each post: the row in the graph's ops, -1 for one that never completed
-    captured: bool  # else the steps are those of the lane
-    step: int = 0
-    posts: int = 0
-    durations: list[int] = field(default_factory=list)
-    walls: list[int] = field(default_factory=list)
+    def __init__(self, record: RankRecord, ops: Sequence[int], captured: bool) -> None:
+        super().__init__(record)
+        posts = (step.handle for step in record.steps if isinstance(step, PostStep))
+        self.ops = dict(zip(posts, ops, strict=True))  # by the handle in the record
+        self.captured = captured  # else the steps are those of the lane
+        self.walls: list[int] = []  # the rank's clock at its marks, ns
 
 
 class Sandboxed:
@@ -89,20 +88,18 @@ class Sandboxed:
 
     def complete(self, rank: int) -> bool:
         """Whether the rank has made all its steps."""
-        walk = self._walks[rank]
-        return walk.step == len(walk.steps)
+        return self._walks[rank].complete
 
     def join(self, event: Joined) -> None:
         self._members[event.rank, event.group] = event.ranks
 
     def post(self, event: Posted) -> list[Outcome]:
         walk = self._walks[event.rank]
-        step = PostStep(event.group, event.handle, event.call, event.site)
+        step = step_of(event)
         expected = self._next(event.rank, step, event.compute)
         if not isinstance(expected, PostStep):
             raise Diverged(event.rank, expected, step.told())
-        row = walk.ops[walk.posts]
-        walk.posts += 1
+        row = walk.ops[expected.handle]
         compare = differences if walk.captured else differences_from_lane
         found = [*compare(expected.call, event.call), *self._group_differences(expected, event, row)]
         if found:
@@ -120,7 +117,8 @@ class Sandboxed:
     def wait(self, event: Waited) -> None:
         step = WaitStep(event.handles, event.site)
         expected = self._next(event.rank, step, event.compute)
-        if not isinstance(expected, WaitStep) or expected.handles != step.handles:
+        awaited = self._walks[event.rank].handles(step.handles)
+        if not isinstance(expected, WaitStep) or expected.handles != awaited:
             raise Diverged(event.rank, expected, step.told())
 
     def mark(self, event: Marked) -> None:
@@ -131,9 +129,7 @@ class Sandboxed:
 
     def timed(self, event: Timed) -> None:
         walk = self._walks[event.rank]
-        for step, duration in enumerate(event.durations, event.first):
-            if duration >= 0:
-                walk.durations[step] = duration
+        walk.timed(event.first, event.durations)
         walk.walls[: len(event.walls)] = event.walls
 
     def clocked(self, event: Clocked) -> None:
@@ -142,7 +138,7 @@ class Sandboxed:
     def finish(self, event: Finished) -> None:
         walk = self._walks[event.rank]
         if event.code == 0 and not event.cut and not self.complete(event.rank):
-            raise Diverged(event.rank, walk.steps[walk.step], "the end of the program")
+            raise Diverged(event.rank, walk.left(), "the end of the program")
 
     def ask(self, event: Asked) -> Reply | None:
         return self._answers.ask(event) if event.rank in self._captured else self._store.ask(event.request)
@@ -150,10 +146,7 @@ class Sandboxed:
     def _next(self, rank: int, now: Step, compute: int) -> Step:
         if self.complete(rank):
             raise Diverged(rank, None, now.told())
-        walk = self._walks[rank]
-        walk.durations.append(compute)
-        walk.step += 1
-        return walk.steps[walk.step - 1]
+        return self._walks[rank].take(now, compute)
 
     def _group_differences(self, expected: PostStep, event: Posted, row: int) -> Iterator[str]:
         if event.group != expected.group:
@@ -212,10 +205,10 @@ def error_vs_replay(emulated: Mapping[int, Sequence[int]], replayed: Mapping[int
 
 def _walk(graph: Graph, rank: int, record: RankRecord | None) -> _Walk:
     if record is not None:
-        return _Walk(record.steps, ops_of_posts(graph, record), captured=True)
+        return _Walk(record, ops_of_posts(graph, record), captured=True)
     of_rank = graph.nodes[graph.node_rank() == rank]
     posted = of_rank["ref"][of_rank["kind"] == NodeKind.POST].tolist()
-    return _Walk(record_of_lane(graph, rank).steps, posted, captured=False)
+    return _Walk(record_of_lane(graph, rank), posted, captured=False)
 
 
 def _place(op: Op, event: Posted) -> int:

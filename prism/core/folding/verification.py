@@ -21,11 +21,17 @@ from prism.core.record import MarkStep, PostStep, RankRecord, Step, WaitStep
 from prism.core.stage.answers import Answers, Diverged
 from prism.core.stage.exchange import Done, Outcome, Spent
 from prism.core.stage.op import SELF_CONTAINED, Op
+from prism.core.stage.walk import step_of
 
 LONGEST = 200
 """Characters of a value that a difference tells."""
 ALWAYS = ("kind", "dtype", "reduce", "root", "tag", "sends")
 """What two calls have in common, whatever the part of the ranks in them."""
+OTHER_BYTES = (
+    "; nothing is wrong where replicas have shards of the weights (FSDP over a folded dimension) or data of their own: "
+    "then write `compare: steps` in fold, which compares all but the bytes"
+)
+"""Why a difference in bytes alone may be none, and what to write."""
 
 Difference = tuple[str, object, object]
 """What differs, as it was recorded, and as it is."""
@@ -42,8 +48,8 @@ def choose(folding: Folding, count: int, seed: int) -> tuple[int, ...]:
 class Unlike(Diverged):
     """A rank does not do what the rank that stands for it did; the text names both, and the first difference."""
 
-    def __init__(self, rank: int, representative: int, step: int, what: str, was: str, now: str) -> None:
-        told = f"at step {step}, {what}: rank {representative} has {was}, rank {rank} has {now}"
+    def __init__(self, rank: int, representative: int, step: int, what: str, was: str, now: str, why: str) -> None:
+        told = f"at step {step}, {what}: rank {representative} has {was}, rank {rank} has {now}{why}"
         Exception.__init__(self, f"rank {rank} is not like rank {representative}, which stands for it: {told}")
         self.rank = rank
 
@@ -90,9 +96,7 @@ class Verification(Answers):
         return self._store.ask(event.request)
 
     def post(self, event: Posted) -> list[Outcome]:
-        step = PostStep(
-            event.group, event.handle, event.call, event.site, checksum=event.checksum, main=event.main
-        )  # fmt: skip
+        step = step_of(event)
         recorded = self._next(event.rank, step, event.compute)
         if not isinstance(recorded, PostStep):
             raise self._unlike(event.rank, "what is done", recorded.told(), step.told())
@@ -117,8 +121,9 @@ class Verification(Answers):
             done = Done(event.rank, event.handle, recorded.result, recorded.blocks, recorded.source)
             return [done, *self._spent(event)]
         if self._payloads and recorded.checksum != step.checksum and self._alike(event.rank, recorded, step, op):
-            what = f"checksum of the bytes, which fold.compare: steps leaves out, of {_place(step)}"
-            raise self._unlike(event.rank, what, f"{recorded.checksum:08x}", f"{step.checksum:08x}", brings.at)
+            what = f"checksum of the bytes that it puts into {_place(step)}"
+            sums = (f"{recorded.checksum:08x}", f"{step.checksum:08x}")
+            raise self._unlike(event.rank, what, *sums, brings.at, OTHER_BYTES)
         result, source = self._result(event.rank, recorded, op), self._source(event.rank, recorded, step, op)
         return [Done(event.rank, event.handle, result, recorded.blocks, source), *self._spent(event)]
 
@@ -150,10 +155,10 @@ class Verification(Answers):
             raise self._unlike(rank, "what is done", "ended", now.told(), self._walks[rank].number + 1)
         return super()._next(rank, now, compute)
 
-    def _unlike(self, rank: int, what: str, was: object, now: object, step: int = 0) -> Unlike:
+    def _unlike(self, rank: int, what: str, was: object, now: object, step: int = 0, why: str = "") -> Unlike:
         """The difference at a step; 0: the one that the rank has come to."""
-        told = (textwrap.shorten(str(one), LONGEST, placeholder=" ...") for one in (was, now))
-        return Unlike(rank, self._of[rank].rank, step or self._walks[rank].number, what, *told)
+        had, has = (textwrap.shorten(str(one), LONGEST, placeholder=" ...") for one in (was, now))
+        return Unlike(rank, self._of[rank].rank, step or self._walks[rank].number, what, had, has, why)
 
     def _result(self, rank: int, recorded: PostStep, op: Op) -> Ref | None:
         """What the rank gets: its own share where it is in one group with its representative."""

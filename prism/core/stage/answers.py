@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
 from collections.abc import Iterable
 
 import msgspec
@@ -12,7 +11,8 @@ from prism.core.events import Asked, Clocked, Finished, Folded, Joined, Marked, 
 from prism.core.record import MarkStep, PostStep, RankRecord, Step, WaitStep
 from prism.core.stage.exchange import Done, Outcome
 from prism.core.stage.op import CommGroup, Op
-from prism.core.stage.walk import Walk
+from prism.core.stage.replies import Replies
+from prism.core.stage.walk import Walk, step_of
 from prism.core.stage.warnings import Warnings
 
 
@@ -31,10 +31,8 @@ class _Walk(Walk):
 
     def __init__(self, record: RankRecord) -> None:
         super().__init__(record)
-        self.replies: dict[StoreCall, deque[Reply]] = defaultdict(deque)
+        self.replies = Replies(record.replies)
         self.guesses = False  # it has got a result that was made up, and what it computes of that is another number
-        for request, reply in record.replies:
-            self.replies[request].append(reply)
 
     def repeats(self, recorded: PostStep, now: PostStep) -> bool:
         """Whether the rank posts what was recorded; sizes may follow from numbers, and are others once it guesses."""
@@ -83,7 +81,7 @@ class Answers:
         """Groups are known from the record."""
 
     def post(self, event: Posted) -> list[Outcome]:
-        step = PostStep(event.group, event.handle, event.call, event.site, main=event.main)
+        step = step_of(event)
         walk = self._walks[event.rank]
         recorded = self._next(event.rank, step, event.compute)
         if not isinstance(recorded, PostStep) or not walk.repeats(recorded, step):
@@ -112,10 +110,7 @@ class Answers:
             raise self._diverged(event.rank, recorded, MarkStep().told())
 
     def timed(self, event: Timed) -> None:
-        walk = self._walks[event.rank]
-        for number, duration in enumerate(event.durations, start=event.first):
-            if duration >= 0:
-                walk.durations[walk.taken[number]] = duration
+        self._walks[event.rank].timed(event.first, event.durations)
 
     def clocked(self, event: Clocked) -> None:
         self.clocks[event.rank] = event
@@ -124,11 +119,11 @@ class Answers:
         """What a rank has left out shows in `complete`."""
 
     def ask(self, event: Asked) -> Reply | None:
-        walk = self._walks[event.rank]
-        if not walk.replies[event.request]:
+        reply = self._walks[event.rank].replies.take(event.request)
+        if reply is None:
             keys = ", ".join(event.request.keys)
             raise self._diverged(event.rank, None, f"{event.request.action} of store key {keys} at {event.site or '?'}")
-        return walk.replies[event.request].popleft()
+        return reply
 
     def _diverged(self, rank: int, recorded: Step | None, now: str) -> Diverged:
         return Diverged(rank, recorded, now, self._walks[rank].guesses)

@@ -15,6 +15,8 @@ from prism.core.stage.stuck import absent, awaited, waits_for_store
 
 TOLD = 6
 """How many different situations a summary spells out; all ranks are in the diagnosis itself."""
+LONGEST = 300
+"""Characters of what a program says of its end that a summary repeats; all of it is in the traceback and the log."""
 
 
 def ranks(numbers: Sequence[int]) -> str:
@@ -110,14 +112,22 @@ def operation(op: Op) -> str:
 def ending(rank: Rank) -> str:
     """How a rank came to its end."""
     if rank.error:
-        return f"raised {rank.error}" + (f" at {place(rank.site)}" if rank.site else "")
+        return f"raised {one_line(rank.error)}" + (f" at {place(rank.site)}" if rank.site else "")
     code = rank.code or 0
-    if code > 0:
-        return exited(code)
-    seen = f", last seen at {place(rank.site)}" if rank.site else ""
-    if code == 0:
-        return f"{exited(code)} before it had done what was captured of it{seen}"
-    return f"{exited(code)}{seen}"
+    early = " before it had done what was captured of it" if code == 0 else ""
+    said = f": {one_line(rank.said)}" if rank.said else ""
+    return f"{exited(code)}{early}{said}{last_seen(rank)}"
+
+
+def last_seen(rank: Rank) -> str:
+    """The line of the program where a rank was last, to follow what is told of it; "" where that is not known."""
+    return f", last seen at {place(rank.site)}" if rank.site else ""
+
+
+def one_line(text: str) -> str:
+    """The first line of what a program says, no longer than LONGEST; `...` where more follows."""
+    line = text.strip().partition("\n")[0].rstrip()[:LONGEST]
+    return line if line == text.strip() else f"{line} ..."
 
 
 def exited(code: int) -> str:

@@ -34,6 +34,9 @@ class Rank:
     idle_probes: int = 0  # looks in a row at which its main thread slept on an unfinished operation
     code: int | None = None  # how its program or process ended
     error: str = ""
+    said: str = ""  # what it gave sys.exit instead of a code
+    ran: int = 0  # ns: how long its main thread ran,
+    queued: int = 0  # and how long it could have run and had no core
     traceback: str = ""
     cut: bool = False
     peak_bytes: int | None = None

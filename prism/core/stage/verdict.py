@@ -46,6 +46,12 @@ def diverged(seen: Situation, error: Diverged) -> Diagnosis:
     return Diagnosis(kind="diverged", summary=str(error), ranks=[_state(seen, seen.ranks[error.rank])])
 
 
+def never_begun(seen: Situation, reason: str, traceback: str) -> Diagnosis:
+    """What all ranks need before they begin is not to be had: each has raised, so to speak."""
+    states = [RankState(rank=rank, state=State.NEW.value, traceback=traceback) for rank in seen.ranks]
+    return Diagnosis(kind="rank_failed", summary=phrases.one_line(reason), ranks=states)
+
+
 def _only_the_failed_act(seen: Situation) -> bool:
     return all(r.rank in seen.failed for r in seen.ranks.values() if r.state in ACTS and r.state is not State.NEW)
 
@@ -87,7 +93,8 @@ def _deadlock(seen: Situation, stuck: Sequence[int]) -> Diagnosis:
     ranks = [seen.ranks[rank] for rank in stuck]
     gone = {m for r in ranks for h in awaited(r) if not waits_for_store(seen, r) for m in absent(seen, r, h)}
     ended = [r for r in seen.ranks.values() if r.rank in gone and r.state is State.ENDED]
-    told = [phrases.situations(seen, ranks), *(f"rank {r.rank} has ended (exit code {r.code})" for r in ended)]
+    left = (f"rank {r.rank} has ended (exit code {r.code}){phrases.last_seen(r)}" for r in ended)
+    told = [phrases.situations(seen, ranks), *left]
     members = frozenset(stuck)
     others = [r for r in seen.ranks.values() if r.rank not in members]
     group = _group_of(seen, ranks)
@@ -102,12 +109,15 @@ def _deadlock(seen: Situation, stuck: Sequence[int]) -> Diagnosis:
 
 def _hang(seen: Situation, silent: Sequence[Rank]) -> Diagnosis:
     seconds = seen.hang_after // 1_000_000_000
-    summary = f"{phrases.ranks([r.rank for r in silent])} posted nothing and did not end for {seconds} s"
-    others = [r for r in seen.ranks.values() if r not in silent]
-    waiting = phrases.situations(
-        seen, [r for r in seen.ranks.values() if r.state is State.BLOCKED or is_waiting(seen, r)]
+    waiting = [r for r in seen.ranks.values() if r.state is State.BLOCKED or is_waiting(seen, r)]
+    placed = {r.rank for r in waiting}  # where they are is told with what they wait in
+    told = phrases.by_text(("" if r.rank in placed else phrases.last_seen(r), r.rank) for r in silent)
+    summary = "; ".join(
+        f"{phrases.ranks(who)} posted nothing and did not end for {seconds} s{where}"
+        for where, who in told[: phrases.TOLD]
     )
-    summary += f"; {waiting}" if waiting else ""
+    others = [r for r in seen.ranks.values() if r not in silent]
+    summary += f"; {phrases.situations(seen, waiting)}" if waiting else ""
     return Diagnosis(kind="hang", summary=summary, ranks=[_state(seen, r) for r in [*silent, *others]])
 
 

@@ -159,7 +159,8 @@ class World(Asking):
 
     def _finished(self, rank: Rank, event: Finished) -> None:
         self.move(rank, Trigger.FINISHED)
-        rank.code, rank.cut = event.code, event.cut
+        rank.code, rank.cut, rank.said = event.code, event.cut, event.said
+        rank.ran, rank.queued = event.ran, event.queued
         rank.peak_bytes, rank.peak_breakdown = event.peak_bytes, event.peak_breakdown
         rank.reserved_bytes = event.reserved_bytes
         if event.code:

@@ -9,8 +9,10 @@ from pathlib import Path
 import torch
 
 from prism.core.calls import Call
+from prism.core.events import Posted
 from prism.core.graph import OpKind
-from prism.core.record import PostStep
+from prism.core.record import PostStep, RankRecord
+from prism.core.stage.walk import Walk, step_of
 from prism.gpu.emulation.buffers import Buffer, copied, in_place
 from prism.gpu.emulation.clock import now
 from prism.gpu.emulation.engine_calls import engine_op, group_name, message_bytes, pipe_name, result_bytes
@@ -26,7 +28,7 @@ Arrived = Callable[[Buffer | None, PostStep], None]
 
 
 class Participant:
-    """The posts of one sandbox rank, in program order; `failed` hears what the engine raises.
+    """The posts of one sandbox rank; `failed` hears what the engine raises.
 
     `recorded`: the outputs are not to be filled, since results come from the record.
     """
@@ -45,8 +47,10 @@ class Participant:
         self._schedule = schedule
         self._board = board
         self._place = schedule.touching.sandbox.index(rank)
-        self._part = next(part for part in schedule.plain.parts if part.rank == rank)
-        self._posts = 0
+        self._rank = rank
+        part = next(part for part in schedule.plain.parts if part.rank == rank)
+        self._walk = Walk(RankRecord(rank, [*part.steps]))  # of posts alone
+        self._ops = {step.handle: op for step, op in zip(part.steps, part.ops, strict=True)}
         self._members: dict[str, Member] = {}
         self._pipes: dict[str, Pipe] = {}
         self._executors = Executors(failed)
@@ -73,16 +77,19 @@ class Participant:
         """What the loss of a peer comes of, if anybody says so in a moment."""
         return cause(self._fifos, lost)
 
-    def take(self, call: Call) -> tuple[int, PostStep] | None:
-        """The next operation of the rank's lane, and its step in the record; None if it is not to be carried out.
+    def take(self, event: Posted) -> tuple[int, PostStep] | None:
+        """The operation that a post is of, and its step in the record; None if it is not to be carried out.
 
         That is one that never completed when it was captured, and a post that is not the one in the graph: the
         coordinator, which compares them, ends the run.
         """
-        index, self._posts = self._posts, self._posts + 1
-        if index >= len(self._part.ops) or not _alike(self._part.steps[index].call, call):
+        if self._walk.complete:
             return None
-        return None if self._part.ops[index] < 0 else (self._part.ops[index], self._part.steps[index])
+        step = self._walk.take(step_of(event))
+        if not isinstance(step, PostStep) or step.group != event.group or not _alike(step.call, event.call):
+            return None
+        op = self._ops[step.handle]
+        return None if op < 0 else (op, step)
 
     def show(self, op: int) -> None:
         """Let all see that the rank has posted an operation."""
@@ -92,17 +99,17 @@ class Participant:
         """Whether an engine has said what it has moved for the rank in an operation."""
         return bool(self._board.moved[self._place, op].any())
 
-    def post(self, call: Call, inputs: Buffer, outputs: list[torch.Tensor], arrived: Arrived) -> None:
-        """Take part in the next operation of the rank's lane; returns at once."""
-        taken = self.take(call)
+    def post(self, event: Posted, inputs: Buffer, outputs: list[torch.Tensor], arrived: Arrived) -> None:
+        """Take part in the operation that a post is of; returns at once."""
+        taken = self.take(event)
         if taken is None:
             return
         op, step = taken
         self.show(op)
-        if call.kind is OpKind.SEND_RECV:
+        if event.call.kind is OpKind.SEND_RECV:
             self._message(op, step, inputs, outputs, arrived)
         else:
-            self._collective(op, step, call, inputs, outputs, arrived)
+            self._collective(op, step, event.call, inputs, outputs, arrived)
 
     def _collective(
         self, op: int, step: PostStep, call: Call, inputs: Buffer, outputs: list[torch.Tensor], arrived: Arrived
@@ -147,7 +154,7 @@ class Participant:
     def _group_rank(self, op: int) -> int:
         touching = self._schedule.touching
         rows = slice(touching.member_ptr[op], touching.member_ptr[op + 1])
-        mine = list(touching.rank[rows]).index(self._part.rank)
+        mine = list(touching.rank[rows]).index(self._rank)
         return int(touching.member[rows][mine])
 
 

@@ -101,18 +101,19 @@ class SandboxLink(Link):
     def post(self, group: str, call: Call, payload: Any, pending: Pending, compute: int, batch: int = 0) -> int:
         """Tell of an operation and let the engine begin it; returns its handle at once."""
         site = callsite()
-        with self._sending:  # in the order of the handles, which is that of the record
+        with self._sending:  # told in the order in which the engine hears of them
             self._handles += 1
             handle = self._handles
             self._pending[handle] = pending
+            told = Posted(
+                rank=self.rank, group=group, handle=handle, call=call, site=site, compute=compute, batch=batch,
+                main=self.thread() == self._main,
+            )  # fmt: skip
             self.participant.post(
-                call,
+                told,
                 staged(payload or [], pending.outputs),
                 pending.outputs,
                 lambda *came: self._take_in(handle, *came),
-            )
-            told = Posted(
-                rank=self.rank, group=group, handle=handle, call=call, site=site, compute=compute, batch=batch
             )
             self._send(pack(told))
         self._completer.hand_over()

@@ -77,7 +77,7 @@ class Substitution:
         stores: dict[int, RankStore] = {}  # C++ alone would not keep what is Python's of them
 
         def store_at(hostname: str, port: int, *_: Any, **__: Any) -> RankStore:
-            return stores.setdefault(port, RankStore(self._link, f"port {port}/"))
+            return stores.setdefault(port, RankStore(self._link, f"port {port}"))
 
         module._create_c10d_store = store_at
         for made in own_stores(self._link):

@@ -34,6 +34,7 @@ class Failed(msgspec.Struct, tag=True, frozen=True):
     """Fork server: a module of the scenario's preload cannot be imported."""
 
     reason: str
+    traceback: str
 
 
 class Born(msgspec.Struct, tag=True, frozen=True):

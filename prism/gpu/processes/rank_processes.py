@@ -41,8 +41,8 @@ class Owner(Protocol):
     def ready(self) -> None:
         """Processes may be asked for."""
 
-    def broken(self, reason: str, blame: bool = False) -> None:
-        """None can be; `blame` is the program's when its preload failed."""
+    def broken(self, reason: str, traceback: str = "") -> None:
+        """None can be; with a traceback it is the program's fault: its preload raised."""
 
 
 class RankProcesses:
@@ -163,8 +163,8 @@ class RankProcesses:
                 case Ready():
                     self._ready = True
                     self._owner.ready()
-                case Failed(reason=reason):
-                    self._owner.broken(reason, blame=True)
+                case Failed(reason=reason, traceback=traceback):
+                    self._owner.broken(reason, traceback)
                     return
         self._bury()
         self._owner.broken("the fork server of the ranks has ended")

@@ -113,10 +113,10 @@ class Reporting:
         with contextlib.suppress(OSError):  # the directory has gone, and with it all who would wait
             abort(Path(self._setup.emulation.directory) / FIFOS, reason)
 
-    def broken(self, reason: str, blame: bool = False) -> None:
+    def broken(self, reason: str, traceback: str = "") -> None:
         """The stage cannot go on; where there is none, the next one begins anew."""
         if self._setup is not None:
-            self._channel.send(Broken(reason=reason, blame=blame))
+            self._channel.send(Broken(reason=reason, traceback=traceback))
 
     def _assistants(self) -> list[int]:
         """The assistants of the stage that are here: on one host, one for each sandbox rank of an emulation."""

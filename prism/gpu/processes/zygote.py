@@ -178,7 +178,8 @@ def main() -> None:
         try:
             importlib.import_module(name)
         except Exception as error:
-            line.sendall(pack(Failed(f"preload: {name} cannot be imported: {type(error).__name__}: {error}")))
+            reason = f"preload: {name} cannot be imported: {type(error).__name__}: {error}"
+            line.sendall(pack(Failed(reason, traceback.format_exc())))
             return
     gc.freeze()  # the collector writes to all that it looks at, and a rank would copy it
     with contextlib.suppress(BrokenPipeError):  # the run was ended during the imports

@@ -6,6 +6,7 @@ import functools
 import os
 import sys
 import sysconfig
+import traceback
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from types import FrameType
@@ -54,6 +55,12 @@ def site_of_frames(frames: Iterable[tuple[str, int]]) -> str:
     """The same for frames given as (path, line), innermost first; empty if none is the program's."""
     own = (f"{shown}:{line}" for path, line in frames if (shown := _shown(path)))
     return SEPARATOR.join(islice(own, FRAMES))
+
+
+def site_of_error(error: BaseException) -> str:
+    """The same for where an error was raised."""
+    frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    return site_of_frames(reversed(frames))
 
 
 def _library(frames: Iterable[tuple[str, int]]) -> Iterator[str]:

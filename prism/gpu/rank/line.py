@@ -13,11 +13,30 @@ import os
 import queue
 import socket
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from prism.core.events import Broke, Event
 from prism.core.instructions import Answer, AnyInstruction, Leave, Probe, Run
 from prism.net.frames import Unpacker, pack
+
+
+class Sending:
+    """The right to say something: of one thread at a time, and of none in a process that the program has forked.
+
+    There it may look taken for ever: by a thread that the child does not have.
+    """
+
+    def __init__(self, refuse_forked: Callable[[], None]) -> None:
+        self._refuse_forked = refuse_forked
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self._refuse_forked()
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
 
 
 class Line:
@@ -27,7 +46,7 @@ class Line:
         self.rank = rank
         self._line = line
         self._process = os.getpid()
-        self._sending = threading.Lock()
+        self._sending = Sending(self.refuse_forked)
         self._calls = 0
         self._kept = bytearray()  # frames that go with the next one
         self._held = False  # whether the main thread waits for its turn
@@ -99,7 +118,6 @@ class Line:
 
     def _send(self, data: bytes) -> None:
         """Say it, behind what was kept; who calls holds `_sending`."""
-        self.refuse_forked()
         if self._kept:
             data = bytes(self._kept) + data
             self._kept.clear()

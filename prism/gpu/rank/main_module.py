@@ -9,8 +9,17 @@ import sys
 import threading
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
-from prism.gpu.rank.callsite import set_base
+from prism.gpu.rank.callsite import set_base, site_of_error
+
+
+class Ending(NamedTuple):
+    """How a program came to its end by itself: its exit code, what it gave sys.exit instead of one, and where."""
+
+    code: int = 0
+    said: str = ""
+    site: str = ""
 
 
 def find_modules(script: str) -> None:
@@ -36,27 +45,28 @@ def name_and_file(script: str, module: str) -> tuple[str, str]:
     return spec.name, spec.origin
 
 
-def run_as_main(script: str, module: str) -> int:
-    """The program as `__main__`; its exit code."""
+def run_as_main(script: str, module: str) -> Ending:
+    """The program as `__main__`; how it ended, unless it raises."""
     try:
         if script:
             runpy.run_path(script, run_name="__main__")
         else:
             runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as error:
-        return _exit_code(error)
+        return _ending(error)
     _run_exit_handlers()
-    return 0
+    return Ending()
 
 
-def _exit_code(error: SystemExit) -> int:
+def _ending(error: SystemExit) -> Ending:
     _run_exit_handlers()
     if error.code is None:
-        return 0
+        return Ending()
     if isinstance(error.code, int):
-        return error.code & 0xFF
+        code = error.code & 0xFF
+        return Ending(code, site=site_of_error(error) if code else "")
     print(error.code, file=sys.stderr)
-    return 1
+    return Ending(1, str(error.code), site_of_error(error))
 
 
 def _run_exit_handlers() -> None:

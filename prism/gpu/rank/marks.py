@@ -9,22 +9,30 @@ from collections.abc import Callable
 from importlib import import_module
 from types import FrameType, SimpleNamespace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from prism.errors import ScenarioError
 from prism.gpu.rank.main_module import name_and_file
 
+UNEVEN = (
+    "the first torch optimizer stepped {} times between two steps of another, and each of its steps counts as an "
+    "iteration; if yours has them all, name a function that ends it, iteration.marker"
+)
 
-def watch(marker: str, mark: Callable[[], None], script: str, module: str) -> None:
+
+def watch(marker: str, mark: Callable[[], None], notice: Callable[[str, str], None], script: str, module: str) -> None:
     """Call `mark` at the end of each iteration of the program that is about to run, a script or else a module.
+
+    `notice` hears, once, that the ends may not be those of the program: of which kind that is, and what it is.
 
     `optimizer`: after each step of the first torch optimizer that is stepped on this rank. `module:qualname`: after
     each call of that function; the module may be the program itself, also as `__main__`. Raises ScenarioError if
     another module has no such function.
     """
     if marker == "optimizer":
-        _watch_optimizer(mark)
+        _watch_optimizer(mark, notice)
         return
     place, _, qualname = marker.partition(":")
     name, file = name_and_file(script, module)
@@ -34,14 +42,25 @@ def watch(marker: str, mark: Callable[[], None], script: str, module: str) -> No
         _watch_function(marker, mark)
 
 
-def _watch_optimizer(mark: Callable[[], None]) -> None:
+def _watch_optimizer(mark: Callable[[], None], notice: Callable[[str, str], None]) -> None:
     first: list[Optimizer] = []
+    steps = 0
+    seen: WeakKeyDictionary[Optimizer, int] = WeakKeyDictionary()  # the first one's steps until each other's last
+    told = False
 
     def stepped(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        nonlocal steps, told
         if not first:
             first.append(optimizer)
         if optimizer is first[0]:
+            steps += 1
             mark()
+            return
+        between = steps - seen.get(optimizer, steps)
+        seen[optimizer] = steps
+        if between > 1 and not told:
+            told = True
+            notice("uneven_steps", UNEVEN.format(between))
 
     register_optimizer_step_post_hook(stepped)
 

@@ -23,12 +23,13 @@ from prism.gpu.meter.memory import MemoryMeter
 from prism.gpu.processes.birth import Birth, Introduction
 from prism.gpu.processes.host_memory import HostMemory
 from prism.gpu.processes.output import flush, redirect
-from prism.gpu.rank.callsite import site_of_frames
+from prism.gpu.rank.callsite import site_of_error, site_of_frames
+from prism.gpu.rank.cores import cores
 from prism.gpu.rank.faults import Faults
 from prism.gpu.rank.laps import Laps
 from prism.gpu.rank.line import connect
 from prism.gpu.rank.link import Link
-from prism.gpu.rank.main_module import find_modules, run_as_main
+from prism.gpu.rank.main_module import Ending, find_modules, run_as_main
 from prism.gpu.rank.marks import watch
 from prism.net.messages import Setup
 
@@ -52,15 +53,15 @@ def live(birth: Birth) -> NoReturn:
     life = _Life(birth, link, meter, Breakdown(link, meter))
     try:
         find_modules(program.script)
-        watch(program.marker, life.mark, program.script, program.module)
+        watch(program.marker, life.mark, life.notice, program.script, program.module)
         if setup.memory:
             meter.limit(setup.memory)
         sys.argv = [program.script or program.module, *program.args]
         life.begin()
-        code = run_as_main(program.script, program.module)
+        ending = run_as_main(program.script, program.module)
     except BaseException as error:
         life.fail(error)
-    life.end(code)
+    life.end(ending)
 
 
 def _take_the_place(birth: Birth, link: Link) -> None:
@@ -124,11 +125,13 @@ class _Life:
         self._breakdown = breakdown
         self._faults = Faults(birth.setup.faults, link)
         self._iterations = 0
+        self._before = cores()
 
     def begin(self) -> None:
         """The program, and with it iteration 0, begins."""
         self._faults.begin(0)
         self._link.begin()
+        self._before = cores()
 
     def mark(self) -> None:
         """An iteration has ended; if it was the last one to capture, so has the rank."""
@@ -138,31 +141,42 @@ class _Life:
         self._iterations += 1
         self._breakdown.settle()
         if self._iterations == self._birth.setup.iterations:
-            self.end(0, cut=True)
+            self.end(Ending(), cut=True)
         self._faults.begin(self._iterations)
 
-    def end(self, code: int, cut: bool = False) -> NoReturn:
+    def notice(self, kind: str, summary: str) -> None:
+        """Something passes here and may mislead."""
+        if self._link.forked:
+            return
+        self._link.tell(Noticed(rank=self._birth.rank, kind=kind, summary=summary))
+
+    def end(self, ending: Ending, cut: bool = False) -> NoReturn:
         """The program is over: say so, stay while there may be sums to do, and exit."""
         if self._link.forked:
-            self.exit(code)
+            self.exit(ending.code)
         flush()
         self._breakdown.settle()
         for summary in [] if cut else self._faults.missed(self._iterations):
-            self._link.tell(Noticed(rank=self._birth.rank, kind="fault_not_reached", summary=summary))
+            self.notice("fault_not_reached", summary)
         self._link.conclude()
         self._note_memory()
+        had = cores().since(self._before)
         self._link.tell(
             Finished(
                 rank=self._birth.rank,
-                code=code,
+                code=ending.code,
                 cut=cut,
+                said=_legible(ending.said),
+                site=ending.site,
+                ran=had.ran,
+                queued=had.queued,
                 peak_bytes=self._meter.peak_bytes,
                 peak_breakdown=self._breakdown.found,
                 reserved_bytes=self._meter.reserved_bytes,
             )
         )
         self._link.until_leave()
-        self.exit(code)
+        self.exit(ending.code)
 
     def fail(self, error: BaseException) -> NoReturn:
         """The program has raised: say so, and what memory it held, and exit."""
@@ -177,7 +191,7 @@ class _Life:
         short = _out_of_memory(error)
         self._note_memory()
         snapshot = self._meter.snapshot() if short is not None else ""
-        site = _site_of(error)
+        site = site_of_error(error)
         self._breakdown.fail(error)
         said = _said(error)
         after = f" (after {type(short).__name__}: {short})" if short is not None and short is not error else ""
@@ -255,9 +269,3 @@ def _of_the_program(frames: TracebackType | None) -> TracebackType | None:
     while started is not None and not site_of_frames([(started.tb_frame.f_code.co_filename, 0)]):
         started = started.tb_next
     return started or frames
-
-
-def _site_of(error: BaseException) -> str:
-    """`path:line` of the innermost frame of the program in the traceback."""
-    frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    return site_of_frames(reversed(frames))

@@ -1,4 +1,4 @@
-"""torch.distributed's stores on a rank: every call goes to the one store of the run."""
+"""torch.distributed's stores on a rank: every call goes to those of the run."""
 
 from __future__ import annotations
 
@@ -7,47 +7,48 @@ from typing import Any
 import torch.distributed as dist
 
 from prism.core.calls import StoreCall
+from prism.core.instructions import Answer
 from prism.gpu.rank.link import Link
 
 
 class RankStore(dist.Store):
-    """Keys and values shared by all ranks of the run; with a `prefix`, those of one of several stores."""
+    """Keys and values shared by all ranks of the run: those of the store of a name."""
 
-    def __init__(self, link: Link, prefix: str = "") -> None:
+    def __init__(self, link: Link, name: str) -> None:
         super().__init__()
         self._link = link
-        self._prefix = prefix
+        self._name = name
 
     def clone(self) -> RankStore:
         """Another handle on the same keys: this one, which somebody keeps alive."""
         return self
 
     def set(self, key: str, value: Any) -> None:
-        self._link.ask(StoreCall("set", (self._prefix + key,), _bytes(value)))
+        self._ask("set", key, value=value)
 
     def get(self, key: str) -> bytes:
-        return self._link.ask(StoreCall("get", (self._prefix + key,))).value
+        return self._ask("get", key).value
 
     def add(self, key: str, amount: int) -> int:
-        return self._link.ask(StoreCall("add", (self._prefix + key,), amount=amount)).number
+        return self._ask("add", key, amount=amount).number
 
     def append(self, key: str, value: Any) -> None:
-        self._link.ask(StoreCall("append", (self._prefix + key,), _bytes(value)))
+        self._ask("append", key, value=value)
 
     def check(self, keys: list[str]) -> bool:
-        return self._link.ask(StoreCall("check", self._full(keys))).present
+        return self._ask("check", *keys).present
 
     def compare_set(self, key: str, expected: Any, desired: Any) -> bytes:
-        return self._link.ask(StoreCall("compare_set", (self._prefix + key,), _bytes(expected), _bytes(desired))).value
+        return self._ask("compare_set", key, value=expected, desired=desired).value
 
     def delete_key(self, key: str) -> bool:
-        return self._link.ask(StoreCall("delete", (self._prefix + key,))).present
+        return self._ask("delete", key).present
 
     def num_keys(self) -> int:
-        return self._link.ask(StoreCall("count", (self._prefix,))).number
+        return self._ask("count").number
 
     def wait(self, keys: list[str], timeout: Any = None) -> None:
-        self._link.ask(StoreCall("wait", self._full(keys)))
+        self._ask("wait", *keys)
 
     def multi_get(self, keys: list[str]) -> list[bytes]:
         return [self.get(key) for key in keys]
@@ -61,8 +62,8 @@ class RankStore(dist.Store):
 
     deleteKey, getNumKeys = delete_key, num_keys  # what torch calls them where a prefix is put before the keys
 
-    def _full(self, keys: list[str]) -> tuple[str, ...]:
-        return tuple(self._prefix + key for key in keys)
+    def _ask(self, action: str, *keys: str, value: Any = b"", desired: Any = b"", amount: int = 0) -> Answer:
+        return self._link.ask(StoreCall(action, keys, _bytes(value), _bytes(desired), amount, self._name))
 
 
 def _bytes(value: Any) -> bytes:

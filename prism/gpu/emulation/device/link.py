@@ -73,10 +73,11 @@ class DeviceLink(TwoThreads, SandboxLink):
         with self._sending:
             self._handles += 1
             handle = self._handles
-            taken = self.participant.take(call)
             told = Posted(
-                rank=self.rank, group=group, handle=handle, call=call, site=site, compute=compute, batch=batch
-            )
+                rank=self.rank, group=group, handle=handle, call=call, site=site, compute=compute, batch=batch,
+                main=self.thread() == self._main,
+            )  # fmt: skip
+            taken = self.participant.take(told)
             self._line.sendall(pack(told))
         if taken is None:
             self._pending[handle] = pending
