@@ -141,6 +141,12 @@ class TestFailure:
             assert found.ranks[0].state == found.summary.removeprefix("rank 0 ")
             assert found.ranks[0].traceback == f"Trace\n{message}"
 
+    def test_of_a_traceback_in_a_message_the_summary_has_the_last_line(self) -> None:
+        message = "SpawnError: \n\n-- It ended:\nTraceback (most recent call last):\n  at f.py\nValueError: odd\n\n"
+        stage = on_stage(1)
+        stage.hear(Raised(rank=0, error=message, traceback=message, site="train.py:3"))
+        assert diagnosis(stage).summary == "rank 0 raised SpawnError: ... ValueError: odd at train.py:3"
+
 
 class TestHang:
     def test_a_rank_that_neither_posts_nor_ends(self) -> None:

@@ -17,6 +17,7 @@ TOLD = 6
 """How many different situations a summary spells out; all ranks are in the diagnosis itself."""
 LONGEST = 300
 """Characters of what a program says of its end that a summary repeats; all of it is in the traceback and the log."""
+TRACEBACK = "Traceback (most recent call last)"
 
 
 def ranks(numbers: Sequence[int]) -> str:
@@ -125,9 +126,17 @@ def last_seen(rank: Rank) -> str:
 
 
 def one_line(text: str) -> str:
-    """The first line of what a program says, no longer than LONGEST; `...` where more follows."""
-    line = text.strip().partition("\n")[0].rstrip()[:LONGEST]
-    return line if line == text.strip() else f"{line} ..."
+    """The first line of what a program says, no longer than LONGEST, `...` where more follows.
+
+    Where a traceback follows, as of a process that the program has started, its last line is added: it says why.
+    """
+    first, *more = [line.strip() for line in text.splitlines() if line.strip()] or [""]
+    parts = [first[:LONGEST]]
+    if more or len(first) > LONGEST:
+        parts.append("...")
+    if any(TRACEBACK in line for line in more):
+        parts.append(more[-1][:LONGEST])
+    return " ".join(parts)
 
 
 def exited(code: int) -> str:
