@@ -6,10 +6,12 @@ import contextlib
 import os
 import re
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 
 SHARED_MEMORY = Path("/dev/shm")
+_EXITING = 0x4  # PF_EXITING among the flags of a task (proc(5), sched.h of Linux)
 _NAME = re.compile(r"prism-(\d+)-\w+")  # the process that made it
 
 
@@ -44,9 +46,20 @@ def remove_scratch(path: Path) -> None:
 
 
 def is_orphaned(path: Path) -> bool:
-    """Whether it is a scratch that this process's parent, as it is now, has not made."""
+    """Whether it is a scratch that this process's parent, as it is now, has not made, or does not live to take away."""
     owner = _NAME.fullmatch(path.name)
-    return owner is not None and int(owner[1]) != os.getppid()
+    return owner is not None and (int(owner[1]) != os.getppid() or _is_dying(int(owner[1])))
+
+
+def _is_dying(pid: int) -> bool:
+    """Whether it has been killed or leaves: until its last thread has gone it stays the parent of its children."""
+    try:
+        state, flags = (Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[at] for at in (0, 6))
+        pending = re.search(r"^SigPnd:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    except OSError:
+        return True
+    killed = pending is not None and int(pending[1], 16) & 1 << signal.SIGKILL - 1
+    return bool(state in "ZX" or int(flags) & _EXITING or killed)
 
 
 def remove_orphaned(path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from prism.net.keys import make_keys
 from prism.net.launchers import Meeting
 from prism.net.launchers.external import ExternalLauncher
 from prism.net.launchers.local import LocalLauncher, LocalWorker
-from prism.net.scratch import make_scratch, remove_orphaned, remove_scratch
+from prism.net.scratch import SHARED_MEMORY, make_scratch, remove_orphaned, remove_scratch
 
 
 async def test_a_token_goes_with_its_run_and_not_with_one_that_did_not_begin(tmp_path: Path) -> None:
@@ -54,4 +55,22 @@ def test_what_a_parent_that_is_there_has_made_is_left_to_it(monkeypatch: pytest.
         remove_orphaned(scratch)
         assert not scratch.exists()
     finally:
+        remove_scratch(scratch)
+
+
+def test_a_parent_that_has_been_killed_takes_nothing_away_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stays the parent until the last of its threads has gone, and here until it is waited for."""
+    maker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    scratch = SHARED_MEMORY / f"prism-{maker.pid}-killed"
+    scratch.mkdir()
+    try:
+        monkeypatch.setattr(os, "getppid", lambda: maker.pid)
+        remove_orphaned(scratch)
+        assert scratch.exists()
+        maker.kill()
+        remove_orphaned(scratch)
+        assert not scratch.exists()
+    finally:
+        maker.kill()
+        maker.wait()
         remove_scratch(scratch)
