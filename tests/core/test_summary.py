@@ -15,7 +15,7 @@ from benchmarks.generated import graph as generated
 from prism.core.emulation import virtual_paths
 from prism.core.emulation.summary import NONE, Clock, summarize
 from prism.core.emulation.touching import Touching, find_touching
-from prism.core.graph import Graph, Int64, InvalidGraph, NodeKind, OpKind
+from prism.core.graph import Graph, Int64, NodeKind, OpKind
 from prism.core.timeline.replay import evaluate, make_plan
 from tests.core.jobs import Job, data_parallel, expert_parallel, overlapped, pipeline, two_dimensional
 from tests.core.test_replay import ACTIONS, WORLD, RandomProgram, costs_of
@@ -222,13 +222,3 @@ def test_a_sandbox_that_is_the_world_leaves_nothing_to_sum_up() -> None:
 def test_a_sandbox_without_ops_touches_nothing() -> None:
     emulated = Emulated(Job(2).graph(), [0])
     assert emulated.touching.op.size == emulated.summary.ns.size == 0
-
-
-def test_an_event_between_the_sandbox_and_a_virtual_rank_is_refused() -> None:
-    job = Job(3)
-    event = job.record(0)
-    job.wait_event(1, event)
-    for rank in range(3):
-        job.post(rank, OpKind.ALL_REDUCE, 4)
-    with pytest.raises(InvalidGraph, match="virtual rank waits for an event of a sandbox rank"):
-        Emulated(job.graph(), [0])

@@ -45,7 +45,8 @@ def program(folder: Path, *flags: str) -> Path:
         folder, "libcudart.so.13", *shared, f"{fake}/fake_cudart.cpp", "-Wl,-soname,libcudart.so.13",
         "-L.", "-l:libcuda.so.1",
     )  # fmt: skip
-    everything = "".join(f'#include "{file}"\n' for file in (*sorted(SOURCES.glob("*.cpp")), fake / "main.cpp"))
+    files = [*sorted(SOURCES.glob("*.cpp")), *sorted(fake.glob("test_*.cpp")), fake / "main.cpp"]
+    everything = "".join(f'#include "{file}"\n' for file in files)
     linked = ["-L.", "-Wl,--no-as-needed", "-l:libcudart.so.13", "-l:libcuda.so.1", f"-Wl,-rpath,{folder}", "-ldl"]
     return compiled(folder, "tests", *flags, "-x", "c++", "-", "-x", "none", *linked, text=everything)
 
