@@ -32,6 +32,7 @@ class _Version(argparse.Action):
 
 
 def parser() -> argparse.ArgumentParser:
+    """All options, with what `--help` says of them."""
     found = _Parser(
         prog="python -m prism.coordinator",
         description="Run a scenario: capture the program's dependency graph, calibrate it, replay it, report.",

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import prism
 from prism.core.diagnosis import Diagnosis
+from prism.core.stage.phrases import TRACEBACK
 from prism.folder import Folder
 from prism.report.units import rank_ranges
 
@@ -20,7 +21,7 @@ MOST_LINES, LONGEST = 4, 500
 MOST_TRACEBACKS = 4
 """Of ranks that raised something else, or elsewhere."""
 
-_HEADER = "Traceback (most recent call last):"
+_HEADER = f"{TRACEBACK}:"
 _FRAME = re.compile(r'  File "(.+)", line \d+, in ')
 _OTHERS = (f"{Path(prism.__file__).parent}/", f"{sysconfig.get_paths()['stdlib']}/", "<")
 _INSTALLED = ("/site-packages/", "/dist-packages/")

@@ -21,7 +21,8 @@ void test_places() {
     same((top - blocks.back().at) / static_cast<std::ptrdiff_t>(kMiB), wanted, "place of " + std::to_string(mib));
   };
   const std::pair<std::size_t, std::ptrdiff_t> seen[] = {
-      {20, 32}, {20, 64}, {2, 44}, {2, 42}, {64, 128}, {20, 160}, {130, 320}, {2, 190}, {20, 188}, {34, 384}, {2, 350}, {20, 348}};
+      {20, 32},   {20, 64}, {2, 44},   {2, 42},   {64, 128}, {20, 160},
+      {130, 320}, {2, 190}, {20, 188}, {34, 384}, {2, 350},  {20, 348}};
   for (const auto& [mib, wanted] : seen) {
     place(mib, wanted);
   }

@@ -18,6 +18,7 @@ TOLD = 6
 LONGEST = 300
 """Characters of what a program says of its end that a summary repeats; all of it is in the traceback and the log."""
 TRACEBACK = "Traceback (most recent call last)"
+"""What begins one, in Python."""
 
 
 def ranks(numbers: Sequence[int]) -> str:
