@@ -39,7 +39,7 @@ def analysed(program: str, world: int, out: Path, *arguments: str, **blocks: Any
             "",
             ["number: 2 has errors", "COLLECTIVE_TYPE_MISMATCH", "'all_reduce'", "'barrier'"],
         ),
-        ("programs/leaves.py", 3, "return", [f"{MISSING}, sequence number: 2", "missing ranks: {1}"]),
+        ("programs/leaves.py", 2, "return", [f"{MISSING}, sequence number: 2", "missing ranks: {1}"]),
         ("programs/skipped_in_group.py", 3, "", [MISSING, "missing ranks: {1}", "expected ranks: {0, 1}"]),
         (
             "programs/both_receive_first.py",
