@@ -1,14 +1,14 @@
 """Jobs on two GPUs: for real, predicted from one of them, and emulated beside the other; all in one table.
 
-    python -m benchmarks.two_gpus [--runs 3] [--iterations 23] [--captured 10] [--for 520] [--ranks 36]
-                                  [--start 100] [--keep FOLDER] [--json FILE] [JOB...]
+    python -m benchmarks.two_gpus [--runs 3] [--iterations 23] [--captured 23] [--for 520] [--ranks 40]
+                                  [--start 160] [--keep FOLDER] [--json FILE] [JOB...]
 
 In order of value: what NCCL's operations cost between the GPUs, the table that predictions and emulations use; of each
-job the real runs, two ranks under NCCL, a GPU each, a prediction (calibration and replay on the first GPU) and an
-emulation of rank 0 there, with the virtual rank 1 on the second; how many kernels of the emulated rank lie inside the
-spread of two real runs, by torch.profiler; emulations with the virtual rank on the same GPU; all_reduces of the engine
-that stands in for NCCL against NCCL's; NCCL called through the functions in front of it; emulations of Megatron; more
-predictions and emulations of the other jobs; captures with all numbers kept, and emulations from them, for losses.
+job predictions (calibration and replay on the first GPU) and emulations of rank 0 there, with the virtual rank 1 on the
+second, and beside each of them a real run, two ranks under NCCL, a GPU each; how many kernels of the emulated rank lie
+inside the spread of two real runs, by torch.profiler; all_reduces of the engine that stands in for NCCL against NCCL's;
+NCCL called through the functions in front of it; emulations of Megatron; emulations with the virtual rank on the same
+GPU; captures with all numbers kept, and emulations from them, for losses.
 
 Runs get ready side by side, `--ranks` at most at one time, and are timed one after the other (benchmarks.turns); before
 each turn both GPUs are kept busy for a moment, or who is first would find them cool. What was found is in the file
@@ -40,41 +40,47 @@ BUSY_S = 0.3
 
 
 def listed(runs: Runs, jobs: list[str], times: int, gpus: int) -> list[list[Run]]:
-    """All runs, the most valuable first; those of a list begin once the list before it is done."""
+    """All runs, the most valuable first; those of a list begin once the list before it is done.
+
+    What is compared has its turns side by side: a machine is not the same minutes later.
+    """
     takes = {job: TAKES.get(job, 2.5) for job in jobs}
+    plain = [job for job in jobs if job not in MEGATRON]
+    real = plain if gpus == 0 else jobs
     found = [Run("links", runs.links, 2, TOGETHER, (3.0, 3.0))] if gpus else []
     for number, job in enumerate(jobs):
         found.append(_captured("captured", runs.captured, job, number % max(gpus, 1), takes[job]))
-    for job in jobs:
-        if gpus or job not in MEGATRON:
-            both = (takes[job], takes[job])
-            found += [Run(f"real-{job}-{n}", partial(runs.real, job), 2, TOGETHER, both) for n in range(times)]
-        found.append(_predicted(runs, job, 1, takes[job], gpus))
-        found += [_emulated(runs, job, 1, True, takes[job])] if job not in MEGATRON else []
+    found += [_real(runs, job, 0, takes[job], ()) for job in real]
+    for number in range(1, times + 1):
+        for job in jobs:
+            found.append(_predicted(runs, job, number, takes[job], gpus))
+            found += [_real(runs, job, number, takes[job], (f"captured-{job}",))] if job in real else []
+    for number in range(1, times + 1):
+        for job in plain:
+            found.append(_emulated(runs, job, number, True, takes[job]))
+            found.append(_real(runs, job, times + number, takes[job], (f"predicted-{job}-{number}",)))
     for job in (job for job in jobs if gpus and job in PROFILED):
-        names = ("first", "second", "emulated")
-        for name in names[:2]:
-            both = (takes[job], takes[job])
-            found.append(Run(f"{name}-{job}", partial(runs.profiled, job, name), 2, TOGETHER, both))
-        after = (f"predicted-{job}-1", f"first-{job}", f"second-{job}")
-        start = partial(runs.profiled, job, "emulated")
-        found.append(Run(f"emulated-{job}", start, 1, APART[:1], (takes[job], 2.0), after))
-    plain = [job for job in jobs if job not in MEGATRON]
-    found += [_emulated(runs, job, 1, False, takes[job]) for job in plain]
+        predicted = (f"predicted-{job}-1",)
+        for name in ("first", "emulated", "second"):
+            start = partial(runs.profiled, job, name)
+            if name == "emulated":
+                found.append(Run(f"{name}-{job}", start, 1, APART[:1], (takes[job], 2.0), predicted))
+            else:
+                found.append(Run(f"{name}-{job}", start, 2, TOGETHER, (takes[job], takes[job]), predicted))
     if gpus:
         found.append(Run("nccl", runs.nccl, 2, TOGETHER, (8.0, 8.0)))
         found += [Run(f"engine-{b}", partial(runs.engine, b), 1, APART[:1], (8.0, 8.0)) for b in (True, False)]
         found.append(Run("passing", runs.passing, 2, TOGETHER, (8.0, 8.0)))
     # These are slow to get ready: others of their batch would wait for them.
     slow = [_emulated(runs, job, 1, beside, takes[job]) for job in jobs if job in MEGATRON for beside in (True, False)]
-    again = []
-    for number in range(2, times + 1):
-        for job in plain:
-            again.append(_predicted(runs, job, number, takes[job], gpus))
-            again.append(_emulated(runs, job, number, True, takes[job]))
+    together = [_emulated(runs, job, 1, False, takes[job]) for job in plain]
     short = enumerate(job for job in jobs if job not in EXACT)
     exact = [_captured("exact", runs.exact, job, number % max(gpus, 1), takes[job]) for number, job in short]
-    return [found, slow, again, exact]
+    return [found, slow, together, exact]
+
+
+def _real(runs: Runs, job: str, number: int, takes: float, after: tuple[str, ...]) -> Run:
+    return Run(f"real-{job}-{number}", partial(runs.real, job), 2, TOGETHER, (takes, takes), after)
 
 
 def _captured(name: str, start: Callable[[str, int], None], job: str, gpu: int, takes: float) -> Run:
@@ -141,12 +147,12 @@ def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("jobs", nargs="*", metavar="JOB", help=", ".join(KNOWN))
-    parser.add_argument("--runs", type=int, default=3, help="of each job, really, predicted and emulated")
+    parser.add_argument("--runs", type=int, default=3, help="of each job, predicted and emulated")
     parser.add_argument("--iterations", type=int, default=23, help="of a real run; the first three do not count")
-    parser.add_argument("--captured", type=int, default=10, help="iterations that PRISM runs; the first three as well")
+    parser.add_argument("--captured", type=int, default=23, help="iterations that PRISM runs; the first three as well")
     parser.add_argument("--for", dest="duration", type=float, default=520.0, help="seconds")
-    parser.add_argument("--ranks", type=int, default=36, help="that get ready at one time")
-    parser.add_argument("--start", type=float, default=100.0, help="seconds that they may take for that")
+    parser.add_argument("--ranks", type=int, default=40, help="that get ready at one time")
+    parser.add_argument("--start", type=float, default=160.0, help="seconds that they may take for that")
     parser.add_argument("--keep", type=Path, help="folder for what the runs leave; left out: none of it is kept")
     parser.add_argument("--json", type=Path, help="left out: two_gpus.json in the folder")
     options = parser.parse_args()

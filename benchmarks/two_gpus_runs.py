@@ -29,8 +29,8 @@ HELD = PROGRAMS / "held.py"
 MEGATRON = {"megatron_tp": (2, 1, 1, 0), "megatron_pp": (1, 2, 1, 0), "megatron_ep": (1, 1, 2, 0)}
 EXACT = ("pp", "moe", *MEGATRON)
 """Jobs that are emulated with the numbers of the capture: they decide what is sent, or are few. Others: `zeros`."""
-MEGATRON_CAPTURED = 7
-"""Iterations at most: they have hundreds of operations each."""
+EXACT_CAPTURED = 13
+"""Iterations of those at most: what their operations sent is kept, and Megatron has hundreds of them in each."""
 SHORT = 4
 """Iterations of a capture whose numbers are all kept."""
 ENGINE_BYTES = [4096, 65536, 1 << 20, 1 << 24, 1 << 26, 1 << 28, 1 << 30]
@@ -76,11 +76,11 @@ class Runs:
         self.note("real", job, told(texts, "REF"))
 
     def captured(self, job: str, gpu: int) -> None:
-        """The capture; where numbers are kept, an emulation of rank 0 too, which nothing paces, for its numbers."""
+        """What predictions and emulations are made from; where numbers are kept, an emulation too, for its numbers."""
         self._capture("captured", job, self._captured_of(job), job in EXACT, gpu)
 
     def exact(self, job: str, gpu: int) -> None:
-        """The same of few iterations with all numbers kept."""
+        """Few iterations with all numbers kept, and rank 0 emulated with those."""
         self._capture("exact", job, SHORT, True, gpu)
 
     def predicted(self, job: str, number: int, turns: Path) -> None:
@@ -148,7 +148,7 @@ class Runs:
         return [place | {"HELD": str(turns)} for place in environments(2, self.gpus)]
 
     def _captured_of(self, job: str) -> int:
-        return min(self._captured, MEGATRON_CAPTURED) if job in MEGATRON else self._captured
+        return min(self._captured, EXACT_CAPTURED) if job in EXACT else self._captured
 
     def _left(self) -> float:
         return max(self._until - time.monotonic(), 1.0)
@@ -157,7 +157,7 @@ class Runs:
         out = self._keep / f"{part}-{job}"
         out.mkdir()
         self._scenario(out, job, ", pool: 2GiB", iterations, exact)
-        failed = self._stages(out, "capture,emulate" if exact else "capture", str(gpu), {})
+        failed = self._stages(out, "capture,calibrate,emulate" if exact else "capture", str(gpu), {})
         self._note_run(part, job, out, failed)
 
     def _emulate(self, out: Path, job: str, more: str, own: dict[str, str]) -> str:

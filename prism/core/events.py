@@ -54,6 +54,7 @@ class Posted(Event, frozen=True):
     staged: bool = True  # whether the payload's bytes are there already; else a Staged follows
     checksum: int = 0  # of the payload, where the rank is told to compute it
     main: bool = True  # else another thread than the main one has posted it
+    settled: bool = False  # whether the rank has made its result up, and is told of none
 
 
 class Staged(Event, frozen=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from prism.core.calls import Ref
 from prism.core.contribution import Part
 from prism.core.events import Exited, Finished, Folded, Marked, Polled
@@ -102,6 +104,12 @@ class TestPostsAndWaits:
         stage = on_stage(2)
         assert stage.hear(posted(0, 1)) == []
         assert stage.hear(posted(1, 1)) == [Deliver(rank=0, handle=1), Deliver(rank=1, handle=1)]
+
+    def test_who_has_made_a_result_up_is_given_none(self) -> None:
+        stage = on_stage(2)
+        settled = msgspec.structs.replace(posted(0, 1), settled=True)
+        assert stage.hear(settled, posted(1, 1)) == [Deliver(rank=1, handle=1)]
+        assert stage.hear(waited(0, 1)) == [Run(rank=0)]
 
     def test_a_blocked_rank_goes_on_once_all_it_waits_for_is_done(self) -> None:
         stage = on_stage(2)

@@ -109,6 +109,9 @@ class FakeDriver(Driver):
         stream.log.append(f"marks {event.name}")
         return event
 
+    def spin(self, event: Any) -> None:
+        event.synchronize()
+
     def pinned(self, nbytes: int) -> torch.Tensor:
         return torch.empty(nbytes, dtype=torch.uint8)
 

@@ -56,8 +56,16 @@ class TestParking:
             (stream,) = stage.driver.streams
             assert not [text for text in stream.log if text.startswith("parks")]
             assert outputs.tolist() == [1, 2, 1, 2]
-            stage.line.say(Deliver(rank=0, handle=1, synthesised=True))
+            assert stage.line.hear(Posted).settled
+            assert not stage.line.hear(Waited).blocks
+
+    def test_who_takes_a_message_of_anyone_waits_to_hear_whose_it_is(self, tmp_path: Path) -> None:
+        with on_stage(tmp_path, answered=True, kept=Kept(payloads="none")) as stage:
+            work = stage.group.recv_anysource([torch.zeros(4)])
+            assert not stage.line.hear(Posted).settled
+            stage.line.say(Deliver(rank=0, handle=1, source=1, synthesised=True))
             assert stage.line.hear(Delivered).handle == 1
+            assert work.operation.source == 1
 
 
 Kernels = list[tuple[int, int]]

@@ -21,7 +21,8 @@ class Diverged(Exception):
 
     def __init__(self, rank: int, recorded: Step | None, now: str, guesses: bool = False) -> None:
         was = recorded.told() if recorded else "nothing more"
-        hint = "; results that capture.payloads does not keep were made up before, keep all" if guesses else ""
+        made_up = "results were made up before: what capture.payloads does not keep (keep all), on a GPU all large ones"
+        hint = f"; {made_up}" if guesses else ""
         super().__init__(f"rank {rank} does not repeat what was captured: then {was}; now {now}{hint}")
         self.rank = rank
 
@@ -86,7 +87,7 @@ class Answers:
         recorded = self._next(event.rank, step, event.compute)
         if not isinstance(recorded, PostStep) or not walk.repeats(recorded, step):
             raise self._diverged(event.rank, recorded, step.told())
-        if recorded.dropped or (recorded.result is not None and not _fits(recorded.call, step.call)):
+        if _is_made_up(recorded, event):
             walk.guesses = True
             return [Done(event.rank, event.handle, None, source=recorded.source, synthesised=True)]
         return [Done(event.rank, event.handle, recorded.result, recorded.blocks, recorded.source)]
@@ -132,6 +133,13 @@ class Answers:
         if self.complete(rank):
             raise self._diverged(rank, None, now.told())
         return self._walks[rank].take(now, compute)
+
+
+def _is_made_up(recorded: PostStep, event: Posted) -> bool:
+    """Whether the result that the rank gets is not the recorded one."""
+    if recorded.result is None:
+        return recorded.dropped > 0
+    return event.settled or not _fits(recorded.call, event.call)
 
 
 def _sized_as(recorded: Call, now: Call) -> Call:

@@ -98,8 +98,8 @@ class Operations(Turns):
                     self._release(self.loans.lend(number, payload, alive))
 
     def _done(self, rank: Rank, done: Done) -> None:
-        del rank.open[done.handle]
-        if not rank.alive:
+        posted = rank.open.pop(done.handle)
+        if not rank.alive or posted.settled:
             return
         if rank.awaits:
             rank.awaits = rank.unfinished(rank.awaits)

@@ -105,7 +105,7 @@ class CudaCommunicator(Communicator):
         if not any(self._driver.holds(tensor) for tensor in (*held, *outputs)):
             return super()._carry(call, inputs, outputs)
         self._refuse([*held, *outputs])
-        operation = self._link.operation(self._stream, held, outputs, call.peer, call.recv, call.dtype)
+        operation = self._link.operation(self._stream, held, outputs, call)
         operation.unpack = outputs.unpack if isinstance(outputs, Outputs) else None
         operation.drains = token is not None
         operation.shelf = self._emptied_shelf(call.kind)

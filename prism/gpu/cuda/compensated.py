@@ -70,6 +70,6 @@ class CompensatedTiming(Timing):
         if not step.before.query():
             return None
         now = self._driver.mark(self._driver.current(), timed=True)
-        now.synchronize()
+        self._driver.spin(now)
         idled: float = step.before.elapsed_time(now)
         return max(0, took - round(idled * 1e6))

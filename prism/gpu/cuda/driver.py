@@ -45,6 +45,11 @@ class Driver:
         event.record(stream)
         return event
 
+    def spin(self, event: Any) -> None:
+        """Return when the device has come to an event, which it is about to: who sleeps meanwhile wakes up slower."""
+        while not event.query():
+            pass
+
     def pinned(self, nbytes: int) -> torch.Tensor:
         """Host memory that the device copies to and from by itself, uint8[nbytes]."""
         return torch.empty(nbytes, dtype=torch.uint8, pin_memory=True)

@@ -15,6 +15,7 @@ from prism.core.calls import Call, Ref
 from prism.core.events import Noticed, Staged, Timed
 from prism.core.graph import OpKind
 from prism.core.instructions import PageIn, PageOut
+from prism.core.stage.unmatched import ANY
 from prism.gpu.cuda import nvml
 from prism.gpu.cuda.compensated import CompensatedTiming
 from prism.gpu.cuda.copies import Copier
@@ -57,23 +58,18 @@ class CudaLink(TwoThreads, DeviceLink):
         return self._answered
 
     def operation(
-        self,
-        stream: Any,
-        inputs: Sequence[torch.Tensor],
-        outputs: Sequence[torch.Tensor],
-        source: int,
-        room: Sequence[int],
-        dtype: str,
+        self, stream: Any, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor], call: Call
     ) -> CudaOperation:
         """An operation of the device that is about to be posted."""
         if not self._answered:
-            return CudaOperation(self, stream, inputs, outputs, source, room)
-        operation = ParkedOperation(self, stream, inputs, outputs, source, room)
+            return CudaOperation(self, stream, inputs, outputs, call.peer, call.recv)
+        operation = ParkedOperation(self, stream, inputs, outputs, call.peer, call.recv)
         operation.slots = self._slots
         if stream not in self._gates:
             self._gates[stream] = Gate(self.driver)
         operation.gate = self._gates[stream]
-        operation.expects = bool(outputs) and self.kept.keeps(dtype, nbytes(outputs))
+        operation.expects = bool(outputs) and self.kept.keeps(call.dtype, nbytes(outputs))
+        operation.settled = not operation.expects and not _from_anyone(call)
         return operation
 
     def read(self, result: Ref | None, at: int, into: memoryview) -> None:
@@ -197,3 +193,8 @@ class CudaLink(TwoThreads, DeviceLink):
 
     def _told(self, first: int, durations: tuple[int, ...]) -> None:
         self.tell(Timed(rank=self.rank, first=first, durations=durations))
+
+
+def _from_anyone(call: Call) -> bool:
+    """Whether the program learns from the answer whose message came."""
+    return call.kind is OpKind.SEND_RECV and not call.sends and call.peer == ANY

@@ -36,6 +36,7 @@ class Operation:
     """One posted operation; `outputs` are filled, in order, with the bytes of its result."""
 
     staged = True  # whether its input is there when it is posted
+    settled = False  # whether its result is made up as it is posted, and none is awaited
 
     def __init__(self, link: Link, outputs: Sequence[torch.Tensor], source: int = -1, room: Sequence[int] = ()) -> None:
         self.outputs = list(outputs)

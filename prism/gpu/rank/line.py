@@ -20,6 +20,9 @@ from prism.core.events import Broke, Event
 from prism.core.instructions import Answer, AnyInstruction, Leave, Probe, Run
 from prism.net.frames import Unpacker, pack
 
+MOST_KEPT = 1 << 16
+"""Bytes; more is said at once."""
+
 
 class Sending:
     """The right to say something: of one thread at a time, and of none in a process that the program has forked.
@@ -114,7 +117,14 @@ class Line:
             if self._held:
                 self._send(data)
             else:
-                self._kept += data
+                self._keep(data)
+
+    def _keep(self, data: bytes) -> None:
+        """Say it with what is said next, unless much was kept by then; who calls holds `_sending`."""
+        if len(self._kept) < MOST_KEPT:
+            self._kept += data
+        else:
+            self._send(data)
 
     def _send(self, data: bytes) -> None:
         """Say it, behind what was kept; who calls holds `_sending`."""

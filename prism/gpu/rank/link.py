@@ -106,16 +106,17 @@ class Link(RankPayloads, Line, Stopwatch):
         with self._sending:
             self._handles += 1
             handle = self._handles
-            self._pending[handle] = pending
+            if not pending.settled:
+                self._pending[handle] = pending
             if self.laps is not None:
                 self.laps.note(LapEnd.POST)
             event = Posted(
                 rank=self.rank, group=group, handle=handle, call=call, payload=payload, site=site,
                 compute=compute, batch=batch, staged=pending.staged, checksum=checksum,
-                main=self.thread() == self._main,
+                main=self.thread() == self._main, settled=pending.settled,
             )  # fmt: skip
-            if self._awaited and event.main:
-                self._kept += pack(event)  # the wait follows, and is said together with it
+            if pending.settled or (self._awaited and event.main):
+                self._keep(pack(event))  # nobody answers, or the wait follows and is said together with it
             else:
                 self._send(pack(event))
         self._completer.hand_over()  # a callback that posts may wait for the future, where nobody sees it
@@ -144,7 +145,7 @@ class Link(RankPayloads, Line, Stopwatch):
             if blocks and self._memory is not None and (weighed := self._memory.weigh()) is not None:
                 self.tell(weighed)
             waited = Waited(rank=self.rank, handles=handles, blocks=blocks, site=self._site(), compute=compute)
-            (self.hold if blocks else self.tell)(waited)
+            (self.hold if blocks else self.keep if self._answered else self.tell)(waited)
         else:
             self._completer.hand_over()
         for operation in pending:

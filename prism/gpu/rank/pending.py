@@ -14,6 +14,7 @@ class Pending(Protocol):
 
     outputs: list[torch.Tensor]
     staged: bool  # whether its input is there when it is posted; else the rank tells when it is
+    settled: bool  # whether its result is made up as it is posted, and none is awaited
 
     @property
     def watched(self) -> bool:
