@@ -122,7 +122,7 @@ def both_ways(one: Rank, other: Rank, turn: int) -> Found:
     leaving.tell("out")
     coming.tell(f"back {PATIENCE_MS}")
     out, back = leaving.answer(), coming.answer()
-    seen = [(0.0, 0, 0.0), *back.pop("seen")]
+    seen = [[0.0, 0, 0.0], *back.pop("seen")]
     _, handles, opening = max(look for look in seen if look[0] <= out["end"])
     back |= {"handles_when_left": handles, "opening_when_left_ms": opening}
     return {"s": max(out["end"], back["end"]) - min(out["begin"], back["begin"]), "out": out, "back": back}

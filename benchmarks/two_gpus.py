@@ -7,8 +7,8 @@ In order of value: what NCCL's operations cost between the GPUs, the table that 
 job predictions (calibration and replay on the first GPU) and emulations of rank 0 there, with the virtual rank 1 on the
 second, and beside each of them a real run, two ranks under NCCL, a GPU each; how many kernels of the emulated rank lie
 inside the spread of two real runs, by torch.profiler; all_reduces of the engine that stands in for NCCL against NCCL's;
-NCCL called through the functions in front of it; emulations of Megatron; emulations with the virtual rank on the same
-GPU; captures with all numbers kept, and emulations from them, for losses.
+NCCL called through the functions in front of it; emulations of Megatron; predictions with paced answers; emulations
+with the virtual rank on the same GPU; captures with all numbers kept, and emulations from them, for losses.
 
 Runs get ready side by side, `--ranks` at most at one time, and are timed one after the other (benchmarks.turns); before
 each turn both GPUs are kept busy for a moment, or who is first would find them cool. What was found is in the file
@@ -32,6 +32,7 @@ from benchmarks.two_gpus_table import show
 
 KNOWN = ("ddp", "tp", "pp", "fsdp2", "moe", "hf", *MEGATRON)
 PROFILED = ("ddp", "tp", "pp", "fsdp2")
+PACED = ("ddp", "tp", "fsdp2")
 TOGETHER, APART = [("0", "1")], [("0",), ("1",)]
 TURN_S = 30.0
 SHORTEST_S = 40.0
@@ -50,7 +51,7 @@ def listed(runs: Runs, jobs: list[str], times: int, gpus: int) -> list[list[Run]
     found = [Run("links", runs.links, 2, TOGETHER, (3.0, 3.0))] if gpus else []
     for number, job in enumerate(jobs):
         found.append(_captured("captured", runs.captured, job, number % max(gpus, 1), takes[job]))
-    found += [_real(runs, job, 0, takes[job], ()) for job in real]
+    found += [_untimed(f"unheld-{job}", runs.unheld, job, (takes[job], takes[job])) for job in real if gpus]
     for number in range(1, times + 1):
         for job in jobs:
             found.append(_predicted(runs, job, number, takes[job], gpus))
@@ -76,11 +77,18 @@ def listed(runs: Runs, jobs: list[str], times: int, gpus: int) -> list[list[Run]
     together = [_emulated(runs, job, 1, False, takes[job]) for job in plain]
     short = enumerate(job for job in jobs if job not in EXACT)
     exact = [_captured("exact", runs.exact, job, number % max(gpus, 1), takes[job]) for number, job in short]
-    return [found, slow, together, exact]
+    paced = [
+        [_untimed(f"paced-{job}", runs.paced, job, (takes[job], 2.0))] for job in PACED if job in jobs and gpus > 1
+    ]
+    return [found, slow, *paced, together, exact]
 
 
 def _real(runs: Runs, job: str, number: int, takes: float, after: tuple[str, ...]) -> Run:
     return Run(f"real-{job}-{number}", partial(runs.real, job), 2, TOGETHER, (takes, takes), after)
+
+
+def _untimed(name: str, start: Callable[[str], None], job: str, takes: tuple[float, float]) -> Run:
+    return Run(name, lambda _: start(job), 2, takes=takes)
 
 
 def _captured(name: str, start: Callable[[str, int], None], job: str, gpu: int, takes: float) -> Run:

@@ -29,10 +29,13 @@ HELD = PROGRAMS / "held.py"
 MEGATRON = {"megatron_tp": (2, 1, 1, 0), "megatron_pp": (1, 2, 1, 0), "megatron_ep": (1, 1, 2, 0)}
 EXACT = ("pp", "moe", *MEGATRON)
 """Jobs that are emulated with the numbers of the capture: they decide what is sent, or are few. Others: `zeros`."""
-EXACT_CAPTURED = 13
-"""Iterations of those at most: what their operations sent is kept, and Megatron has hundreds of them in each."""
+SLOW = ("fsdp2", *EXACT)
+SLOW_CAPTURED = 13
+"""Iterations at most of those: they have many operations, or what these sent is kept."""
 SHORT = 4
 """Iterations of a capture whose numbers are all kept."""
+CALIBRATE = f"{{slice: 2, warmup: {WARM_UPS}}}"
+"""Both ranks get ready at one time; they are timed one after the other."""
 ENGINE_BYTES = [4096, 65536, 1 << 20, 1 << 24, 1 << 26, 1 << 28, 1 << 30]
 
 
@@ -75,6 +78,11 @@ class Runs:
         texts = printed([HELD, *program(job, self._iterations)], self._two(turns), self._left())
         self.note("real", job, told(texts, "REF"))
 
+    def unheld(self, job: str) -> None:
+        """The same without a turn, for peaks of memory: what torch holds may be given back while a rank waits."""
+        texts = printed(program(job, SHORT), environments(2, self.gpus), self._left())
+        self.note("unheld", job, told(texts, "REF"))
+
     def captured(self, job: str, gpu: int) -> None:
         """What predictions and emulations are made from; where numbers are kept, an emulation too, for its numbers."""
         self._capture("captured", job, self._captured_of(job), job in EXACT, gpu)
@@ -89,6 +97,13 @@ class Runs:
         self._scenario(out, job)
         failed = self._stages(out, "calibrate,replay", "0", {"HELD": str(turns)})
         self._note_run("predicted", job, out, failed)
+
+    def paced(self, job: str) -> None:
+        """The same with paced answers, and nothing else on the machine: the rank on the first GPU, others beside it."""
+        out = self._copied(f"captured-{job}", f"paced-{job}")
+        self._scenario(out, job, ", arc_device: 1", calibrate=f"{{warmup: {WARM_UPS}, answers: paced}}")
+        failed = self._stages(out, "calibrate,replay", "0,1", {})
+        self._note_run("paced", job, out, failed)
 
     def emulated(self, job: str, number: int, beside: bool, turns: Path) -> None:
         """Rank 0 on the first GPU, the virtual one on the second, or on the first too."""
@@ -148,7 +163,7 @@ class Runs:
         return [place | {"HELD": str(turns)} for place in environments(2, self.gpus)]
 
     def _captured_of(self, job: str) -> int:
-        return min(self._captured, EXACT_CAPTURED) if job in EXACT else self._captured
+        return min(self._captured, SLOW_CAPTURED) if job in SLOW else self._captured
 
     def _left(self) -> float:
         return max(self._until - time.monotonic(), 1.0)
@@ -156,7 +171,8 @@ class Runs:
     def _capture(self, part: str, job: str, iterations: int, exact: bool, gpu: int) -> None:
         out = self._keep / f"{part}-{job}"
         out.mkdir()
-        self._scenario(out, job, ", pool: 2GiB", iterations, exact)
+        # Calibration is none of the predictions', which are timed in their turns.
+        self._scenario(out, job, ", pool: 2GiB", iterations, exact, "{slice: 2, warmup: 1, iterations: 2}")
         failed = self._stages(out, "capture,calibrate,emulate" if exact else "capture", str(gpu), {})
         self._note_run(part, job, out, failed)
 
@@ -164,14 +180,16 @@ class Runs:
         self._scenario(out, job, more)
         return self._stages(out, "emulate", "0,1", own)
 
-    def _scenario(self, out: Path, job: str, emulate: str = "", iterations: int = 0, exact: bool | None = None) -> None:
+    def _scenario(
+        self, out: Path, job: str, emulate: str = "", iterations: int = 0, exact: bool | None = None,
+        calibrate: str = CALIBRATE,
+    ) -> None:  # fmt: skip
         exact = job in EXACT if exact is None else exact
         presented = "" if self.gpus or job not in MEGATRON else ", present_as: H200"
         lines = [
             f"devices: {{kind: {'cuda' if self.gpus else 'cpu'}{presented}}}",
             f"capture: {{payloads: {'all' if exact else 'control'}}}",
-            # Both ranks get ready at one time; they are timed one after the other.
-            f"calibrate: {{slice: 2, warmup: {WARM_UPS}}}",
+            f"calibrate: {calibrate}",
             f"emulate: {{sandbox: [0], contribution: {'exact' if exact else 'zeros'}{emulate}}}",
             "output: {formats: []}",
         ]

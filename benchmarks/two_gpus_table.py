@@ -2,7 +2,8 @@
 
     python -m benchmarks.two_gpus_table FILE     what a call that was cut off has left
 
-`together`: emulated with the virtual rank on the sandbox rank's GPU; `emulated`: on the other one.
+`paced`: predicted with paced answers. `together`: emulated with the virtual rank on the sandbox rank's GPU; `emulated`:
+on the other one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 WARM_UPS = 3
 PEAK_WITHIN = 1e-4
-SIDES = ("predicted", "emulated", "together")
+SIDES = ("predicted", "paced", "emulated", "together")
 
 
 def show(found: dict[str, Any]) -> None:
@@ -53,7 +54,8 @@ def row_of(found: dict[str, Any], job: str) -> dict[str, Any]:
         row[side] = statistics.median(times) if times else None
         row[f"{side}_error"] = row[side] / middle - 1 if middle and times else None
         told.append(_runs(side, times))
-    row["told"] = [*filter(None, told), *_memory(found, real, job), *_losses(found, real, job)]
+    known = [*real, *filter(None, found.get("unheld", {}).get(job, []))]
+    row["told"] = [*filter(None, told), *_memory(found, known, job), *_losses(found, real, job)]
     return row
 
 
@@ -63,7 +65,7 @@ def _runs(side: str, times: Sequence[float]) -> str:
 
 def _iteration(side: str, run: dict[str, Any]) -> float:
     """The median iteration in ms; 0: none."""
-    if side == "predicted":
+    if side in ("predicted", "paced"):
         return (run.get("iteration_ns_median") or 0) / 1e6
     emulation = run.get("emulation")
     times = emulation["ranks"][0]["iteration_ns"] if emulation else []

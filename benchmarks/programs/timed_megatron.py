@@ -19,6 +19,9 @@ import torch.distributed as dist
 
 JOB = Path(__file__).parents[2] / "tests" / "jobs" / "job_megatron.py"
 STEPS = "for step in range(3):"
+BATCH = "x = next(it); pos = torch.arange(32)"
+ON_DEVICE = 'x = next(it).cuda(); pos = torch.arange(32, device="cuda")'
+"""The job leaves them on the CPU, which passes where that is presented as a GPU."""
 END = 'dist.barrier(); print("done"'
 
 
@@ -58,8 +61,12 @@ def main() -> None:
     text = JOB.read_text()
     assert text.count(STEPS) == 1, "the job's loop has changed"
     assert text.count(END) == 1, "the job's end has changed"
+    assert text.count(BATCH) == 1, "the job's micro-batches have changed"
     text = text.replace(STEPS, f"opt = TIMED(opt); LOSSES = []\nfor step in range({iterations}):")
     text = text.replace("    ok, gn, _ = opt.step()", "    ok, gn, _ = opt.step(); LOSSES.append(float(gn))")
+    text = text.replace(
+        BATCH, 'x = next(it).cuda(); pos = torch.arange(32, device="cuda")'
+    )  # it leaves them on the CPU
     text = text.replace(END, f"REPORT(opt, LOSSES); {END}")
     exec(compile(text, str(JOB), "exec"), {"__name__": "__main__", "TIMED": Timed, "REPORT": report})
 
