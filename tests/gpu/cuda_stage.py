@@ -69,6 +69,12 @@ class Line:
             with contextlib.suppress(TimeoutError):
                 self._heard += self._frames.feed(self._line.recv(1 << 16))
 
+    def said(self) -> list[Any]:
+        """What the rank has said by itself since."""
+        with contextlib.suppress(TimeoutError):
+            self._heard += self._frames.feed(self._line.recv(1 << 16))
+        return self._heard
+
     def end(self) -> None:
         """Say nothing more; what the rank still says is not refused."""
         self._line.shutdown(socket.SHUT_WR)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.distributed import AllreduceOptions
 
 from prism.core.calls import Call
 from prism.core.events import Delivered, Marked, Posted, Timed, Waited
@@ -58,6 +59,21 @@ class TestParking:
             assert outputs.tolist() == [1, 2, 1, 2]
             assert stage.line.hear(Posted).settled
             assert not stage.line.hear(Waited).blocks
+
+    def test_a_post_that_is_answered_is_said_before_the_program_goes_on_from_its_wait(self, tmp_path: Path) -> None:
+        with on_stage(tmp_path, answered=True) as stage:
+            options = AllreduceOptions()
+            options.asyncOp = False
+            work = stage.group.allreduce([floats(1)], options)
+            stage.link.wait((work.operation.handle,))
+            assert [type(event) for event in stage.line.said()][-2:] == [Posted, Waited]
+
+    def test_a_post_that_is_not_answered_is_said_with_what_follows(self, tmp_path: Path) -> None:
+        with on_stage(tmp_path, answered=True, kept=Kept(payloads="none")) as stage:
+            stage.group.allreduce([floats(1)]).wait()
+            assert Posted not in [type(event) for event in stage.line.said()]
+            stage.link.mark()
+            assert [type(event) for event in stage.line.said()][-4:] == [Posted, Waited, Timed, Marked]
 
     def test_who_takes_a_message_of_anyone_waits_to_hear_whose_it_is(self, tmp_path: Path) -> None:
         with on_stage(tmp_path, answered=True, kept=Kept(payloads="none")) as stage:
