@@ -52,7 +52,7 @@ class ArcReceiver {
       : job_(job),
         channel_(channel),
         plan_(job.outline_of(channel), job.blocks(), job.sizes, job.arc()),
-        in_(End::of_receiver(job.arc_in + channel)),
+        in_(End::of_receiver(job.arc_in + channel, credits_of(job.right_credits, channel))),
         stash_(job, channel, number),
         clock_(job, planned, plan_),
         sender_{stash_.sent(0).count, 0} {}
@@ -120,7 +120,7 @@ class ArcSender {
         factor_(factor),
         channel_(channel),
         plan_(job.outline_of(channel), job.blocks(), job.sizes, job.arc()),
-        out_(End::of_sender(job.left + channel)),
+        out_(End::of_sender(job.left + channel, credits_of(job.left_credits, channel))),
         stash_(job, channel, number),
         clock_(job, planned, plan_),
         receiver_{stash_.received(0).count, 0} {}

@@ -133,8 +133,15 @@ class DeviceTeam {
   __device__ static unsigned long long add(std::uint64_t* cell, std::uint64_t amount) {
     return atomicAdd_system(reinterpret_cast<unsigned long long*>(cell), static_cast<unsigned long long>(amount));
   }
-  __device__ static std::uint32_t add(std::uint32_t* cell, std::uint32_t amount) {
-    __threadfence_system();
+  __device__ static std::uint64_t take(std::uint64_t* cell) {
+    return atomicExch_system(reinterpret_cast<unsigned long long*>(cell), 0ULL);
+  }
+  __device__ std::uint32_t add(std::uint32_t* cell, std::uint32_t amount) const {
+    if (system_) {
+      __threadfence_system();
+    } else {
+      __threadfence();
+    }
     return atomicAdd_system(cell, amount);
   }
   template <class T>

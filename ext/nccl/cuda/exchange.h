@@ -13,12 +13,24 @@ struct End {
   FifoChannel* channel = nullptr;
   std::uint64_t count = 0;  // slices that went through
   Watch other;              // how far the other end is
+  std::uint64_t* told = nullptr;  // where the other end looks
+  std::uint64_t* kept = nullptr;  // what the next operation begins with, if that is another word
 
-  PRUNED_HD static End of_sender(FifoChannel* channel) {
-    return {channel, channel->counts.tail, {&channel->counts.head, 0}};
+  PRUNED_HD static End of_sender(FifoChannel* channel, FifoCredits* credits) {
+    FifoCounts& counts = channel->counts;
+    return credits == nullptr ? End{channel, counts.tail, {&counts.head, 0}, &counts.tail}
+                              : End{channel, credits->tail, {&credits->head, 0}, &counts.tail, &credits->tail};
   }
-  PRUNED_HD static End of_receiver(FifoChannel* channel) {
-    return {channel, channel->counts.head, {&channel->counts.tail, 0}};
+  PRUNED_HD static End of_receiver(FifoChannel* channel, FifoCredits* credits) {
+    FifoCounts& counts = channel->counts;
+    return credits == nullptr ? End{channel, counts.head, {&counts.tail, 0}, &counts.head}
+                              : End{channel, counts.head, {&counts.tail, 0}, &credits->head, &counts.head};
+  }
+  /// At the end of an operation.
+  PRUNED_HD void keep() const {
+    if (kept != nullptr) {
+      *kept = count;
+    }
   }
   PRUNED_HD std::byte* slot() const { return channel->slots[count % kSlotCount]; }
   PRUNED_HD Line* line() const { return channel->lines[count % kSlotCount]; }
@@ -26,6 +38,11 @@ struct End {
   PRUNED_HD std::uint64_t room() const { return count < kSlotCount ? 0 : count + 1 - kSlotCount; }
   PRUNED_HD std::uint32_t mark() const { return static_cast<std::uint32_t>(count) + 1; }
 };
+
+/// Of a channel; null: there are none.
+PRUNED_HD inline FifoCredits* credits_of(FifoCredits* credits, int channel) {
+  return credits != nullptr ? credits + channel : nullptr;
+}
 
 /// What takes part in a step; null: nothing is received, or sent.
 struct Step {
@@ -80,10 +97,10 @@ PRUNED_HD bool exchange(Team& team, const Rule& rule, bool lines, Step step) {
     merge<T>(team, rule, step.piece);
   }
   if (step.in != nullptr) {
-    notes.head = {&step.in->channel->counts.head, ++step.in->count};
+    notes.head = {step.in->told, ++step.in->count};
   }
   if (step.out != nullptr) {
-    notes.tail = {&step.out->channel->counts.tail, ++step.out->count};
+    notes.tail = {step.out->told, ++step.out->count};
   }
   return team.post(notes);
 }

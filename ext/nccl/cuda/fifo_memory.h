@@ -3,6 +3,9 @@
 // A slice goes into a slot and is published by a count, `tail`, or, if it is small, in lines of 16 bytes that each
 // carry 8 bytes and the count of their slice, so that who reads them needs no other flag. The receiver publishes how
 // many it has taken, `head`. Counts run on from operation to operation; only one party writes each.
+//
+// A look at memory of another device takes as long as a small step. So where both ends are of one process the sender has
+// credits, memory of its own device: the receiver publishes there, and what an end begins an operation with is near it.
 
 #pragma once
 
@@ -15,7 +18,7 @@ namespace pruned::device {
 
 constexpr int kMaxChannels = 32;
 constexpr std::uint64_t kSlotCount = 8;
-constexpr int kSlotShift = 17;
+constexpr int kSlotShift = 19;
 constexpr int kLineSlotShift = 12;
 constexpr std::int64_t kSlotSize = 1 << kSlotShift;          // bytes
 constexpr std::int64_t kLineSlotSize = 1 << kLineSlotShift;  // bytes of data in lines, a slot
@@ -29,6 +32,12 @@ struct alignas(16) Line {
 struct FifoCounts {
   alignas(128) std::uint64_t tail;
   alignas(128) std::uint64_t head;
+};
+
+/// Of one channel, in memory of the sender's device.
+struct FifoCredits {
+  alignas(128) std::uint64_t head;  // published by the receiver
+  alignas(128) std::uint64_t tail;  // the sender's own count, between operations
 };
 
 struct FifoChannel {

@@ -38,12 +38,16 @@ PRUNED_HD void finish(Team& team, Progress& progress, std::uint32_t all, bool la
   if (!last) {
     return;
   }
+  std::uint64_t moved[3];  // on their way at one time
+PRUNED_UNROLL
   for (int i = 0; i < 3; ++i) {
-    const auto moved = static_cast<std::int64_t>(team.load(&tally.moved[i]));
+    moved[i] = team.take(&tally.moved[i]);
+  }
+PRUNED_UNROLL
+  for (int i = 0; i < 3; ++i) {
     if (shown.moved != nullptr && op >= 0) {
-      team.show(shown.moved + op * 3 + i, moved);
+      team.show(shown.moved + op * 3 + i, static_cast<std::int64_t>(moved[i]));
     }
-    tally.moved[i] = 0;
   }
   progress.number = number + 1;
   if (shown.ended != nullptr) {

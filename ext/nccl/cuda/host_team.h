@@ -74,6 +74,7 @@ class HostTeam {
   static T add(T* cell, T amount) {
     return std::atomic_ref(*cell).fetch_add(amount);
   }
+  static std::uint64_t take(std::uint64_t* cell) { return std::atomic_ref(*cell).exchange(0); }
   template <class T>
   static void show(T* word, T value) {
     std::atomic_ref(*word).store(value, std::memory_order_relaxed);

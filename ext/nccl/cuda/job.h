@@ -86,6 +86,9 @@ struct RingJob {
   FifoChannel* right = nullptr;  // from it
   int arc_members = 0;           // before this member; 0: a sandbox member is
   FifoChannel* arc_in = nullptr;
+  FifoCredits* left_credits = nullptr;   // where both ends are of this process; else null
+  FifoCredits* right_credits = nullptr;
+
   Stash stash;
   int channels = 1;
   int parts = 1;       // of each chunk, a channel each; channels beyond them do other loops

@@ -111,6 +111,13 @@ PRUNED_HD inline bool is_plain(const Rule& rule, const Piece& piece) {
          rule.copies_first == 1 && rule.copies_second == 1;
 }
 
+/// A sum whose last operand is scaled, and nothing else.
+PRUNED_HD inline bool is_scaled_sum(const Rule& rule, const Piece& piece) {
+  const bool on_second = piece.second != nullptr;
+  return rule.reduce == Reduce::kSum && rule.scales_first == !on_second && rule.scales_second == on_second &&
+         rule.divisor == 0 && rule.copies_first == 1 && rule.copies_second == 1;
+}
+
 PRUNED_HD inline bool on_packs(const Piece& piece) {
   const auto all = reinterpret_cast<std::uintptr_t>(piece.first) | reinterpret_cast<std::uintptr_t>(piece.second) |
                    reinterpret_cast<std::uintptr_t>(piece.store) | reinterpret_cast<std::uintptr_t>(piece.slot);
@@ -126,7 +133,7 @@ PRUNED_HD inline void put(const Piece& piece, int i, const Pack& value) {
   }
 }
 
-/// `kInFlight` packs of each operand at once, made one by `make`; the rest one by one.
+/// `kInFlight` packs of each operand at once, made one by `make`; then all that are left at once.
 template <int kInFlight, bool kTwo, class Team, class Make>
 PRUNED_HD inline void merge_packs(const Team& team, const Piece& piece, int packs, Make make) {
   const auto* first = reinterpret_cast<const Pack*>(piece.first);
@@ -148,9 +155,69 @@ PRUNED_UNROLL
       put(piece, i + k * stride, make(a[k], b[k]));
     }
   }
-  for (; i < packs; i += stride) {
-    const Pack a = load_pack(first + i);
-    put(piece, i, make(a, kTwo ? load_pack(second + i) : a));
+  if (i < packs) {
+    Pack a[kInFlight] = {}, b[kInFlight] = {};
+PRUNED_UNROLL
+    for (int k = 0; k < kInFlight - 1; ++k) {
+      if (i + k * stride < packs) {
+        a[k] = load_pack(first + i + k * stride);
+        b[k] = kTwo ? load_pack(second + i + k * stride) : a[k];
+      }
+    }
+PRUNED_UNROLL
+    for (int k = 0; k < kInFlight - 1; ++k) {
+      if (i + k * stride < packs) {
+        put(piece, i + k * stride, make(a[k], b[k]));
+      }
+    }
+  }
+}
+
+/// One value everywhere.
+template <class T, class Team>
+PRUNED_HD inline void fill_packs(const Team& team, const Piece& piece, int packs, T value) {
+  Elements<T> filled;
+PRUNED_UNROLL
+  for (T& element : filled.at) {
+    element = value;
+  }
+  const Pack pack = std::bit_cast<Pack>(filled);
+  for (int i = team.index(); i < packs; i += Team::kCount) {
+    put(piece, i, pack);
+  }
+}
+
+/// What is scaled in packs of floats; whether this is such a piece.
+template <class T, class Team>
+PRUNED_HD inline bool merge_scaled(const Team& team, const Rule& rule, const Piece& piece, int packs) {
+  if constexpr (Float<T>) {
+    if (!is_scaled_sum(rule, piece)) {
+      return false;
+    }
+    const double factor = rule.factor;
+    if (piece.second == nullptr) {
+      merge_packs<8, false>(team, piece, packs,
+                            [=](const Pack& a, const Pack&) { return scaled_pack<T>(a, factor); });
+    } else {
+      merge_packs<8, true>(team, piece, packs,
+                           [=](const Pack& a, const Pack& b) { return sum<T>(a, scaled_pack<T>(b, factor)); });
+    }
+    return true;
+  } else {
+    return false;
+  }
+}
+
+template <class T, class Team>
+PRUNED_HD inline void merge_by_rule(const Team& team, const Rule& rule, const Piece& piece, int packs) {
+  if (piece.second == nullptr) {
+    merge_packs<2, false>(team, piece, packs, [&](const Pack& a, const Pack&) {
+      return each<T>(a, a, [&](T x, T) { return value_of<T>(rule, x, nullptr); });
+    });
+  } else {
+    merge_packs<2, true>(team, piece, packs, [&](const Pack& a, const Pack& b) {
+      return each<T>(a, b, [&](T x, T y) { return value_of<T>(rule, x, &y); });
+    });
   }
 }
 
@@ -174,21 +241,21 @@ PRUNED_HD inline void merge_elements(const Team& team, const Rule& rule, const P
 
 template <class T, class Team>
 PRUNED_APART PRUNED_HD void merge(const Team& team, const Rule& rule, const Piece& piece) {
-  int packs = 0;
-  if (on_packs(piece) && piece.first != nullptr) {
-    packs = static_cast<int>(piece.bytes / static_cast<std::int64_t>(sizeof(Pack)));
+  if (piece.store == nullptr && piece.slot == nullptr) {
+    return;
+  }
+  int packs = on_packs(piece) ? static_cast<int>(piece.bytes / static_cast<std::int64_t>(sizeof(Pack))) : 0;
+  if (piece.first == nullptr && piece.second == nullptr) {
+    fill_packs<T>(team, piece, packs, value_of<T>(rule, filler<T>(rule.reduce), nullptr));
+  } else if (piece.first == nullptr) {
+    packs = 0;
+  } else if (packs > 0) {
     if (is_plain(rule, piece) && piece.second == nullptr) {
       merge_packs<8, false>(team, piece, packs, [](const Pack& a, const Pack&) { return a; });
     } else if (is_plain(rule, piece) && (rule.reduce == Reduce::kSum || rule.reduce == Reduce::kAvg)) {
       merge_packs<8, true>(team, piece, packs, [](const Pack& a, const Pack& b) { return sum<T>(a, b); });
-    } else if (piece.second == nullptr) {
-      merge_packs<2, false>(team, piece, packs, [&](const Pack& a, const Pack&) {
-        return each<T>(a, a, [&](T x, T) { return value_of<T>(rule, x, nullptr); });
-      });
-    } else {
-      merge_packs<2, true>(team, piece, packs, [&](const Pack& a, const Pack& b) {
-        return each<T>(a, b, [&](T x, T y) { return value_of<T>(rule, x, &y); });
-      });
+    } else if (!merge_scaled<T>(team, rule, piece, packs)) {
+      merge_by_rule<T>(team, rule, piece, packs);
     }
   }
   merge_elements<T>(team, rule, piece, packs * static_cast<int>(sizeof(Pack) / sizeof(T)));

@@ -61,7 +61,8 @@ class MessagePart {
   }
   template <class Team>
   PRUNED_HD void through_fifo(Team& team) {
-    End end = item_.sends ? End::of_sender(item_.fifo + channel_) : End::of_receiver(item_.fifo + channel_);
+    FifoChannel* channel = item_.fifo + channel_;
+    End end = item_.sends ? End::of_sender(channel, nullptr) : End::of_receiver(channel, nullptr);
     const PartSlices slices(part_, false);
     for (int i = 0, count = slices.count(); i < count; ++i) {
       const ByteRange slice = slices[i];

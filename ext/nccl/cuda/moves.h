@@ -110,6 +110,10 @@ PRUNED_HD bool carry_out(Team& team, const RingJob& job, Party& party, End& in, 
       moved.add(moves[i]);
     }
   }
+  if (team.leads()) {
+    in.keep();
+    out.keep();
+  }
   return true;
 }
 

@@ -1,4 +1,4 @@
-// Packs of 16 bytes: how they are read, and how two of them are added.
+// Packs of 16 bytes: how they are read, scaled, and added.
 //
 // On a device 16-bit floats are added by its own instructions. Their results are those of ../small_floats.h, rounded
 // once: a float holds the sum of two of them closely enough that rounding it again changes nothing. Only a NaN's bits
@@ -58,6 +58,40 @@ __device__ inline std::uint32_t sum_of_pairs(std::uint32_t a, std::uint32_t b, B
   return result;
 }
 #endif
+
+#if defined(__CUDA_ARCH__)
+__device__ inline std::uint32_t scaled_pair(std::uint32_t pair, float factor, Bfloat16) {
+  const float low = std::bit_cast<float>(pair << 16) * factor;
+  const float high = std::bit_cast<float>(pair & 0xFFFF'0000U) * factor;
+  std::uint32_t result;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
+  return result;
+}
+
+__device__ inline std::uint32_t scaled_pair(std::uint32_t pair, float factor, Half) {
+  float low, high;
+  asm("{\n .reg .f16 l, h;\n mov.b32 {l, h}, %2;\n cvt.f32.f16 %0, l;\n cvt.f32.f16 %1, h;\n}"
+      : "=f"(low), "=f"(high)
+      : "r"(pair));
+  std::uint32_t result;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high * factor), "f"(low * factor));
+  return result;
+}
+#endif
+
+/// Each element, multiplied and rounded.
+template <Float T>
+PRUNED_HD inline Pack scaled_pack(const Pack& pack, double by) {
+  const auto factor = static_cast<decltype(widen(T{}))>(by);
+#if defined(__CUDA_ARCH__)
+  if constexpr (SmallFloat<T>) {
+    return each<std::uint32_t>(pack, pack, [=](std::uint32_t x, std::uint32_t) { return scaled_pair(x, factor, T{}); });
+  } else
+#endif
+  {
+    return each<T>(pack, pack, [=](T x, T) { return narrowed<T>(widen(x) * factor); });
+  }
+}
 
 template <class T>
 PRUNED_HD inline Pack sum(const Pack& a, const Pack& b) {

@@ -6,6 +6,19 @@
 #include "message_parts.h"
 
 namespace pruned::device {
+namespace {
+
+DeviceMemory device_table(const std::vector<Planned>& table) {
+  const std::size_t bytes = table.size() * sizeof(Planned);
+  DeviceMemory memory = device_memory(static_cast<std::int64_t>(bytes));
+  if (bytes > 0) {
+    PRUNED_CUDA(cudaMemcpy(memory.get(), table.data(), bytes, cudaMemcpyDefault));
+  }
+  return memory;
+}
+
+}  // namespace
+
 ProcessGroup::ProcessGroup(Surroundings& around, std::string name, int size, int rank, std::vector<int> sandbox,
                            std::int64_t reserve_bytes)
     : around_(around),
@@ -83,17 +96,17 @@ void ProcessGroup::prepare() {
 /// What the ring takes, with FIFOs of so many bytes; what is the arc's lies on its device.
 void ProcessGroup::prepare_rings(const std::vector<Planned>& table, std::int64_t bytes) {
   const bool arc = arc_members() > 0;
+  const std::int64_t credit_bytes = bytes > 0 ? kMaxChannels * static_cast<std::int64_t>(sizeof(FifoCredits)) : 0;
   inlet_ = device_memory(bytes);
+  planned_ = device_table(table);
+  right_credits_ = device_memory(arc && sandbox_.size() == 1 ? credit_bytes : 0);
   fifo_bytes_ = bytes * (arc ? 2 : 1);
   const OnDevice there(around_.arc_device);
   arc_inlet_ = device_memory(arc ? bytes : 0);
   counts_ = device_memory(2 * kMaxChannels * kCountStride * 8);
   arrivals_ = device_memory(around_.paced ? std::max(size_, 16) * kMaxChannels * 8 : 0);
-  const auto table_bytes = static_cast<std::int64_t>(table.size() * sizeof(Planned));
-  planned_ = device_memory(table_bytes);
-  if (table_bytes > 0) {
-    PRUNED_CUDA(cudaMemcpy(planned_.get(), table.data(), static_cast<std::size_t>(table_bytes), cudaMemcpyDefault));
-  }
+  arc_planned_ = around_.apart() && arc ? device_table(table) : nullptr;
+  left_credits_ = device_memory(arc ? credit_bytes : 0);
   if (sandbox_.size() > 1 && bytes > 0) {
     offer_memory(ring_path(rank_), arc ? arc_inlet_.get() : inlet_.get());
   }

@@ -125,7 +125,8 @@ class ProcessGroup {
   std::int64_t fifo_bytes_ = 0;
   DeviceMemory published_;  // for replicas: what the member has before the operation that runs
   Event is_published_;
-  DeviceMemory inlet_, arc_inlet_, counts_, arrivals_, planned_, progress_, sink_, reserved_, stash_;
+  DeviceMemory inlet_, arc_inlet_, counts_, arrivals_, planned_, arc_planned_, progress_, sink_, reserved_, stash_;
+  DeviceMemory left_credits_, right_credits_;
   std::map<int, DeviceMemory> from_peers_;  // FIFOs of messages, by sandbox member
   std::map<int, std::byte*> to_peers_;
   std::byte* right_ = nullptr;

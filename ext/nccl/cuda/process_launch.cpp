@@ -117,6 +117,8 @@ void ProcessGroup::give_memory(RingJob& job) const {
   job.left = as<FifoChannel>(inlet_);
   job.right = reinterpret_cast<FifoChannel*>(right_);
   job.arc_in = as<FifoChannel>(arc_inlet_);
+  job.left_credits = as<FifoCredits>(left_credits_);
+  job.right_credits = as<FifoCredits>(right_credits_);
   job.stash.data = stash_.get();
   job.stash.arrivals = as<std::int64_t>(arrivals_);
   job.stash.received = as<std::uint64_t>(counts_);
@@ -153,6 +155,7 @@ void ProcessGroup::launch_job(const RingJob& job, cudaStream_t stream) {
     const OnDevice there(around_.arc_device);
     RingJob apart = job;
     apart.clock_offset = *around_.arc_clock_offset;
+    apart.planned = as<Planned>(arc_planned_);
     launch_ring(apart, kArcSender, all - 1, around_.arc_stream);
   }
 }

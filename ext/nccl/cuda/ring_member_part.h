@@ -14,8 +14,8 @@ class RingMemberPart {
         factor_(factor),
         channel_(channel),
         plan_(job.outline_of(channel), job.blocks(), job.sizes, job.rank),
-        in_(End::of_receiver(job.left + channel)),
-        out_(End::of_sender(job.right + channel)) {}
+        in_(End::of_receiver(job.left + channel, credits_of(job.left_credits, channel))),
+        out_(End::of_sender(job.right + channel, credits_of(job.right_credits, channel))) {}
 
   template <class T, class Team>
   PRUNED_HD bool run(Team& team) {
@@ -28,9 +28,11 @@ class RingMemberPart {
     const MemberStep step = plan_.step(index);
     const ByteRange part = part_of(step.extent, job_.outline.item, job_.part(channel_), job_.parts);
     const std::byte* own = job_.input + part.first - input_first();
+    std::byte* kept = stores(step) ? job_.output + part.first - output_first() : nullptr;
+    const bool is_there = kept == own && !step.receive && !reduces(job_.outline.kind);
     return {.first = step.receive ? nullptr : own,
             .second = step.reduce ? own : nullptr,
-            .store = stores(step) ? job_.output + part.first - output_first() : nullptr,
+            .store = is_there ? nullptr : kept,
             .bytes = static_cast<std::int32_t>(part.count()),
             .receives = step.receive,
             .sends = step.send,
@@ -49,9 +51,9 @@ class RingMemberPart {
   Moved moved;  // in this channel
 
  private:
-  /// The root of a broadcast keeps its own data too, as NCCL does, where it wants them elsewhere.
+  /// The root of a broadcast keeps its own data too, as NCCL does.
   PRUNED_HD bool stores(const MemberStep& step) const {
-    const bool roots = job_.outline.kind == Kind::kBroadcast && !step.receive && job_.output != job_.input;
+    const bool roots = job_.outline.kind == Kind::kBroadcast && !step.receive;
     return job_.output != nullptr && (step.store || roots);
   }
 

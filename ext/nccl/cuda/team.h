@@ -13,8 +13,8 @@
 //   post(notes)             the step ends here, and is published once all have ended it;
 //   settle()                at the end: the last step too has ended, and is published;
 //   stopped(), look(turn)   for who spins on its own: whether it was aborted, and a look at that now and then;
-//   load, add, load_shown, show, load_line, store_line: memory that others read or write; show_last(word, value), after
-//                           all that was written before.
+//   load, add, take (leaves 0), load_shown, show, load_line, store_line: memory that others read or write;
+//   show_last(word, value)  after all that was written before.
 
 #pragma once
 

@@ -38,6 +38,13 @@ std::vector<Op> operations(int size, Mode mode) {
       ++turn;
     }
   }
+  if (mode == Mode::kExact || mode == Mode::kLeft) {
+    ops.push_back({.kind = Kind::kAllReduce,
+                   .dtype = Dtype::kFloat16,
+                   .reduce = Reduce::kAvg,
+                   .size = size,
+                   .count = 60'000});
+  }
   ops.push_back({.kind = Kind::kAllReduce,
                  .dtype = mode == Mode::kExact || mode == Mode::kLeft ? Dtype::kFloat32 : Dtype::kInt32,
                  .reduce = Reduce::kSum,

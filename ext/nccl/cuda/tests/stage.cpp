@@ -23,6 +23,7 @@ void Zeros::Free::operator()(std::byte* data) const { std::free(data); }
 struct Stage::Place {
   Zeros inlet{static_cast<std::size_t>(fifo_bytes(kMaxChannels))};      // to the member
   Zeros arc_inlet{static_cast<std::size_t>(fifo_bytes(kMaxChannels))};  // to the arc before it
+  Zeros left_credits{kMaxChannels * sizeof(FifoCredits)}, right_credits{kMaxChannels * sizeof(FifoCredits)};
   Zeros stash{kHuge};
   std::vector<std::int64_t> arrivals = std::vector<std::int64_t>(64 * kMaxChannels);
   std::vector<std::uint64_t> counts = std::vector<std::uint64_t>(2 * kMaxChannels * kCountStride);
@@ -77,6 +78,10 @@ RingJob Stage::job(Act& act, int place) {
   job.arc_members = arc_members(place);
   job.arc_in = reinterpret_cast<FifoChannel*>(own.arc_inlet.data());
   job.right = reinterpret_cast<FifoChannel*>(arc_members(next) > 0 ? right.arc_inlet.data() : right.inlet.data());
+  if (arc_members(place) > 0) {
+    job.left_credits = reinterpret_cast<FifoCredits*>(own.left_credits.data());
+    job.right_credits = sandbox_.size() == 1 ? reinterpret_cast<FifoCredits*>(own.right_credits.data()) : nullptr;
+  }
   job.stash = {.data = own.stash.data(), .stride = 1 << 16, .window = is_chain(act.op.kind) ? 16 : size_,
                .arrivals = own.arrivals.data(), .received = own.counts.data(),
                .sent = own.counts.data() + kMaxChannels * kCountStride};
