@@ -31,7 +31,7 @@ from benchmarks.two_gpus_runs import EXACT, MEGATRON, Runs
 from benchmarks.two_gpus_table import show
 
 KNOWN = ("ddp", "tp", "pp", "fsdp2", "moe", "hf", *MEGATRON)
-PROFILED = ("ddp", "tp", "pp", "fsdp2")
+PROFILED = ("ddp", "tp", "fsdp2")
 PACED = ("ddp", "tp", "fsdp2")
 TOGETHER, APART = [("0", "1")], [("0",), ("1",)]
 TURN_S = 30.0

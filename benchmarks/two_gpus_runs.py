@@ -13,8 +13,9 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import benchmarks.passing
@@ -84,12 +85,19 @@ class Runs:
         self.note("unheld", job, told(texts, "REF"))
 
     def captured(self, job: str, gpu: int) -> None:
-        """What predictions and emulations are made from; where numbers are kept, an emulation too, for its numbers."""
-        self._capture("captured", job, self._captured_of(job), job in EXACT, gpu)
+        """What predictions and emulations are made from."""
+        out = self._keep / f"captured-{job}"
+        out.mkdir()
+        self._scenario(out, job, ", pool: 2GiB")
+        command = [sys.executable, PROGRAMS / "captured.py", out / "scenario.yaml", out / "run"]
+        self._note_run("captured", job, out, run([*_visible(str(gpu) if self.gpus else ""), *command], self._left()))
 
     def exact(self, job: str, gpu: int) -> None:
         """Few iterations with all numbers kept, and rank 0 emulated with those."""
-        self._capture("exact", job, SHORT, True, gpu)
+        out = self._keep / f"exact-{job}"
+        out.mkdir()
+        self._scenario(out, job, ", pool: 2GiB", SHORT, exact=True)
+        self._note_run("exact", job, out, self._stages(out, "capture,calibrate,emulate", str(gpu), {}))
 
     def predicted(self, job: str, number: int, turns: Path) -> None:
         """Calibration and replay, of the capture, on the first GPU."""
@@ -168,14 +176,6 @@ class Runs:
     def _left(self) -> float:
         return max(self._until - time.monotonic(), 1.0)
 
-    def _capture(self, part: str, job: str, iterations: int, exact: bool, gpu: int) -> None:
-        out = self._keep / f"{part}-{job}"
-        out.mkdir()
-        # Calibration is none of the predictions', which are timed in their turns.
-        self._scenario(out, job, ", pool: 2GiB", iterations, exact, "{slice: 2, warmup: 1, iterations: 2}")
-        failed = self._stages(out, "capture,calibrate,emulate" if exact else "capture", str(gpu), {})
-        self._note_run(part, job, out, failed)
-
     def _emulate(self, out: Path, job: str, more: str, own: dict[str, str]) -> str:
         self._scenario(out, job, more)
         return self._stages(out, "emulate", "0,1", own)
@@ -192,6 +192,7 @@ class Runs:
             f"calibrate: {calibrate}",
             f"emulate: {{sandbox: [0], contribution: {'exact' if exact else 'zeros'}{emulate}}}",
             "output: {formats: []}",
+            "stages: [capture, calibrate, replay, emulate]",
         ]
         if self._links.is_file():
             lines.append(f"network: {{model: measured, table: {self._links}}}")
@@ -200,8 +201,7 @@ class Runs:
 
     def _stages(self, out: Path, stages: str, visible: str, own: dict[str, str]) -> str:
         command = [sys.executable, "-m", "prism.coordinator", out / "scenario.yaml", "--out", out / "run", "-q"]
-        chosen = own | ({"CUDA_VISIBLE_DEVICES": visible} if self.gpus else {})
-        words = ["env", *(f"{name}={value}" for name, value in chosen.items()), *command]
+        words = [*_visible(visible if self.gpus else "", own), *command]
         return run([*words, "--stages", stages, "--resume"], self._left())
 
     def _copied(self, source: str, target: str) -> Path:
@@ -225,6 +225,12 @@ class Runs:
         self.note(part, job, figures)
         if failed:
             raise Failed(failed)
+
+
+def _visible(gpus: str, own: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+    """What a command begins with that may use those GPUs, and has variables of its own; "": which are there."""
+    chosen = {**own, **({"CUDA_VISIBLE_DEVICES": gpus} if gpus else {})}
+    return ["env", *(f"{name}={value}" for name, value in chosen.items())]
 
 
 def _last(ranks: Sequence[Sequence[float]]) -> float:
