@@ -1,10 +1,11 @@
-"""Folded worlds: what 8,192 ranks take, and what folding a smaller world changes of its prediction.
+"""Folded worlds: what 8,192 ranks take, what folding changes of a smaller world's prediction, how fast sums are.
 
-    python -m benchmarks.folding [--parts scale,alike]
+    python -m benchmarks.folding [--parts scale,alike,sums]
 
 scale: scenarios/folded_8192.yaml through all its stages, each with its time, and the memory of all processes together.
 alike: 64 ranks of the same program in virtual time, all of them and folded; with equal data of all replicas both give
 the same graph and iterations, with data of their own the difference is told.
+sums: how long the sum of 64 MiB of bfloat16 takes, where members bring the same payload and where each brings its own.
 """
 
 from __future__ import annotations
@@ -20,10 +21,16 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+import torch
 
 from benchmarks.resident import Resident
 from prism import Coordinator, Scenario
-from prism.core.graph import Graph
+from prism.core import instructions
+from prism.core.graph import Graph, OpKind
+from prism.gpu.group.fold import fold
+from prism.gpu.group.tensors import save
+from prism.net.payloads import Arena, Library
+from prism.net.scratch import SHARED_MEMORY
 from prism.scenario import Calibrate, Fold
 from tests.running import Run, predict, scenario
 
@@ -33,6 +40,8 @@ PROGRAM = ROOT / "scenarios" / "workloads" / "qwen_moe.py"
 VIRTUAL_TIME = Path(__file__).parent / "programs" / "virtual_time.py"
 MESH = {"pp": 2, "dp": 2, "ep": 4, "tp": 4}
 GIB = 1 << 30
+SUMS = ((2, "the same"), (8, "the same"), (1024, "the same"), (2, "their own"), (8, "their own"))
+ELEMENTS = 32 << 20
 
 
 async def scale(out: Path) -> None:
@@ -100,16 +109,50 @@ def _same(one: Graph | None, other: Graph | None) -> bool:
     return True
 
 
+def sums(folder: Path) -> None:
+    """Print how long the sums of members take that bring the same payload, or their own, beside a copy of it."""
+    store, library = Arena(folder, "sums"), Library(folder)
+    own = [save([torch.randn(ELEMENTS).to(torch.bfloat16)], store) for _ in range(8)]
+    print(f"{'members':>8} {'payload':>10} {'sum':>10} {'copies':>7} {'additions':>11}")
+    for size, payload in SUMS:
+        inputs = tuple(own[0 if payload == "the same" else member] for member in range(size))
+        due = instructions.Fold(
+            rank=0, op=0, kind=OpKind.ALL_REDUCE, dtype="bfloat16", reduce="sum", root=-1, inputs=inputs
+        )
+        took, copied = [], []
+        for _ in range(7 if size < 100 else 3):
+            start = time.perf_counter()
+            (result,), _ = fold(due, library, lambda nbytes: store)
+            took.append(time.perf_counter() - start)
+            store.release(result)
+            copied.append(_copy_of(result.nbytes))
+        done, additions = median(took), (size - 1) * ELEMENTS
+        print(f"{size:8,} {payload:>10} {done * 1e3:7.0f} ms {done / median(copied):7.1f}", end=" ")
+        print(f"{additions / done / 1e9:7.1f} G/s", flush=True)
+    library.close()
+    store.close()
+
+
+def _copy_of(nbytes: int) -> float:
+    source, target = torch.ones(nbytes, dtype=torch.uint8), torch.ones(nbytes, dtype=torch.uint8)
+    start = time.perf_counter()
+    target.copy_(source)
+    return time.perf_counter() - start
+
+
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--parts", default="scale,alike", help="which, separated by commas")
+    parser.add_argument("--parts", default="scale,alike,sums", help="which, separated by commas")
     parts = parser.parse_args().parts.split(",")
     with tempfile.TemporaryDirectory() as folder:
         if "scale" in parts:
             asyncio.run(scale(Path(folder) / "scale"))
         if "alike" in parts:
             alike(Path(folder))
+    if "sums" in parts:
+        with tempfile.TemporaryDirectory(dir=SHARED_MEMORY) as shared:  # as the payloads of a run
+            sums(Path(shared))
 
 
 if __name__ == "__main__":

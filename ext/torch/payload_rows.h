@@ -60,8 +60,6 @@ class Reader {
     }
   }
 
-  int64_t rows() const { return static_cast<int64_t>(rows_.size()); }
-
   void begin() { filled_.assign(kept_.size(), false); }
 
   // The elements of a row, in `scratch` or where they are kept for the next that is the same.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import resource
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -16,12 +18,14 @@ from tests.gpu.folding import RANKS, Store
 COUNT = 100_000
 
 
-@pytest.mark.parametrize("native", [pytest.param(True, id="C++"), pytest.param(False, id="torch")])
-def test_a_sum_without_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, native: bool) -> None:
-    if native and fold_module._fold is None:
+@pytest.mark.parametrize(
+    "threads", [pytest.param(1, id="C++"), pytest.param(3, id="threads"), pytest.param(0, id="torch")]
+)
+def test_a_sum_without_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
+    if threads and fold_module._fold is None:
         pytest.skip("the C++ fold is not built for this torch")
-    if not native:
-        monkeypatch.setattr(fold_module, "_fold", None)
+    native = SimpleNamespace(fold=partial(fold_module._fold.fold, threads=threads)) if threads else None
+    monkeypatch.setattr(fold_module, "_fold", native)
     store = Store(tmp_path)
     given = [torch.ones(COUNT) for _ in range(RANKS)]
     inputs = RANKS * store.arena.room(COUNT * 4)  # so much may be written, and the beginning of the sum
