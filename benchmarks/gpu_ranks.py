@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import socket
 import subprocess
@@ -19,6 +21,10 @@ ROOT = Path(__file__).parents[1]
 
 class Failed(Exception):
     """A run that ended badly, or not in time."""
+
+
+_PORTS = itertools.count(10_000 + os.getpid() % 10_000)
+"""Below those from which the kernel chooses (32768 and up)."""
 
 
 def environments(ranks: int, gpus: int, preloaded: Path | None = None) -> list[dict[str, str]]:
@@ -39,10 +45,12 @@ def environments(ranks: int, gpus: int, preloaded: Path | None = None) -> list[d
 
 
 def free_port() -> int:
-    """One that nobody listens at."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+    """One that nobody listens at, and that the kernel gives to nobody until a rank does."""
+    for port in _PORTS:
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("ports are counted without an end")
 
 
 def printed(program: Sequence[Any], places: Sequence[dict[str, str]], limit: float) -> list[str]:

@@ -8,4 +8,5 @@ def fold(
     dtype: torch.dtype,
     reduce: str,
     factor: float = 1.0,
+    threads: int = 0,
 ) -> None: ...

@@ -138,6 +138,22 @@ def test_sizes_may_differ_once_a_result_was_made_up() -> None:
     assert of.post(posted(0, 2, exchange(3, 2))) == [Done(0, 2, RESULT)], "as many are awaited as were then"
 
 
+def test_what_differs_is_named_where_it_does_not_show() -> None:
+    of = answers(PostStep("default", 1, exchange(1, 3), "train.py:6", result=RESULT))
+    with pytest.raises(Diverged, match=r"now all_to_all of 4 .*, but with send \(3, 1\) and not \(1, 3\)"):
+        of.post(msgspec.structs.replace(posted(0, 1, exchange(3, 1)), site="train.py:6"))
+
+
+def test_a_device_may_send_other_sizes_than_it_did() -> None:
+    """As it adds in another order each time; what is posted is another operation all the same."""
+    then = PostStep("default", 1, exchange(1, 3), "train.py:6", result=RESULT)
+    settled = msgspec.structs.replace(posted(0, 1, exchange(3, 1)), settled=True)
+    assert answers(then).post(settled) == [Done(0, 1, None, synthesised=True)]
+    summed = PostStep("default", 1, all_reduce(8), "train.py:6", result=RESULT)
+    with pytest.raises(Diverged):
+        answers(summed).post(msgspec.structs.replace(posted(0, 1, all_reduce(4)), settled=True))
+
+
 def test_what_a_rank_makes_up_though_it_is_recorded_makes_sizes_differ_too() -> None:
     then = PostStep("default", 2, exchange(1, 3), "train.py:6", result=RESULT)
     of = answers(PostStep("default", 1, all_reduce(), "train.py:5", result=RESULT), then)

@@ -1,4 +1,4 @@
-"""A stand-in for the device of ranks that are answered from the record: its clock is the host's, it idles between steps.
+"""A stand-in for the device of ranks that are answered from the record: its clock is the host's, it is never behind.
 
 A fork server that imports this module has it in all its ranks. Tensors of the host count as the device's; what a stream
 waits for, the program waits for here. So a rank goes the whole way, and who is told nothing waits for ever.

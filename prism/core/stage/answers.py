@@ -8,12 +8,16 @@ import msgspec
 
 from prism.core.calls import Call, Reply, StoreCall
 from prism.core.events import Asked, Clocked, Finished, Folded, Joined, Marked, Posted, Staged, Timed, Waited
+from prism.core.graph import OpKind
 from prism.core.record import MarkStep, PostStep, RankRecord, Step, WaitStep
 from prism.core.stage.exchange import Done, Outcome
 from prism.core.stage.op import CommGroup, Op
 from prism.core.stage.replies import Replies
 from prism.core.stage.walk import Walk, step_of
 from prism.core.stage.warnings import Warnings
+
+LONGEST_TOLD = 60
+"""Characters of what a call is given for each member."""
 
 
 class Diverged(Exception):
@@ -35,11 +39,16 @@ class _Walk(Walk):
         self.replies = Replies(record.replies)
         self.guesses = False  # it has got a result that was made up, and what it computes of that is another number
 
-    def repeats(self, recorded: PostStep, now: PostStep) -> bool:
-        """Whether the rank posts what was recorded; sizes may follow from numbers, and are others once it guesses."""
+    def repeats(self, recorded: PostStep, now: PostStep, settled: bool) -> bool:
+        """Whether the rank posts what was recorded; sizes may follow from numbers, and are others once it guesses.
+
+        On a device, for which a post is settled, sums may come out in another order each time. So what they send where
+        may be another number of elements before anything was made up.
+        """
         if recorded.group != now.group:
             return False
-        return recorded.call == now.call or (self.guesses and _sized_as(recorded.call, now.call) == recorded.call)
+        guesses = self.guesses or (settled and now.call.kind is OpKind.ALL_TO_ALL)
+        return recorded.call == now.call or (guesses and _sized_as(recorded.call, now.call) == recorded.call)
 
 
 class Answers:
@@ -85,8 +94,8 @@ class Answers:
         step = step_of(event)
         walk = self._walks[event.rank]
         recorded = self._next(event.rank, step, event.compute)
-        if not isinstance(recorded, PostStep) or not walk.repeats(recorded, step):
-            raise self._diverged(event.rank, recorded, step.told())
+        if not isinstance(recorded, PostStep) or not walk.repeats(recorded, step, event.settled):
+            raise self._diverged(event.rank, recorded, step.told() + _difference(recorded, step))
         if _is_made_up(recorded, event):
             walk.guesses = True
             return [Done(event.rank, event.handle, None, source=recorded.source, synthesised=True)]
@@ -133,6 +142,22 @@ class Answers:
         if self.complete(rank):
             raise self._diverged(rank, None, now.told())
         return self._walks[rank].take(now, compute)
+
+
+def _difference(recorded: Step, now: PostStep) -> str:
+    """What is not the same in two calls that are told in the same words."""
+    if not isinstance(recorded, PostStep) or recorded.told() != now.told():
+        return ""
+    for name in ("reduce", "root", "peer", "tag", "send", "recv", "shape"):
+        was, is_now = getattr(recorded.call, name), getattr(now.call, name)
+        if was != is_now:
+            return f", but with {name} {_shortened(is_now)} and not {_shortened(was)}"
+    return ""
+
+
+def _shortened(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= LONGEST_TOLD else f"{text[:LONGEST_TOLD]}..."
 
 
 def _is_made_up(recorded: PostStep, event: Posted) -> bool:
