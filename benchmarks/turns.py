@@ -54,9 +54,15 @@ class Batch:
         self.failed: dict[str, str] = {}
 
     def carry_out(self, start_s: float, turn_s: float, until: float, before: Callable[[], Any]) -> None:
-        """All of them; `before` each turn. By `until` of the monotonic clock no further turn is given."""
+        """All of them; `before` each turn. By `until` of the monotonic clock no further turn is given.
+
+        Those that are timed have `start_s` to get ready once the others are done.
+        """
         for thread in self._threads.values():
             thread.start()
+        for run in self._runs:
+            if not run.turns:
+                self._await(run, "done", [], until)
         deadline = min(time.monotonic() + start_s, until)
         for run in self._runs:
             self._await(run, "ready", [rank for ranks in run.turns for rank in ranks], deadline)

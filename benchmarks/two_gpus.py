@@ -1,7 +1,7 @@
 """Jobs on two GPUs: for real, predicted from one of them, and emulated beside the other; all in one table.
 
-    python -m benchmarks.two_gpus [--runs 3] [--iterations 23] [--captured 23] [--for 520] [--ranks 40]
-                                  [--start 160] [--keep FOLDER] [--json FILE] [JOB...]
+    python -m benchmarks.two_gpus [--runs 3] [--iterations 23] [--captured 23] [--for 520] [--ranks 24]
+                                  [--start 60] [--keep FOLDER] [--json FILE] [JOB...]
 
 In order of value: what NCCL's operations cost between the GPUs, the table that predictions and emulations use; of each
 job predictions (calibration and replay on the first GPU) and emulations of rank 0 there, with the virtual rank 1 on the
@@ -159,8 +159,10 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=23, help="of a real run; the first three do not count")
     parser.add_argument("--captured", type=int, default=23, help="iterations that PRISM runs; the first three as well")
     parser.add_argument("--for", dest="duration", type=float, default=520.0, help="seconds")
-    parser.add_argument("--ranks", type=int, default=40, help="that get ready at one time")
-    parser.add_argument("--start", type=float, default=160.0, help="seconds that they may take for that")
+    parser.add_argument("--ranks", type=int, default=24, help="that get ready at one time")
+    parser.add_argument(
+        "--start", type=float, default=60.0, help="seconds for that, once captures are done"
+    )
     parser.add_argument("--keep", type=Path, help="folder for what the runs leave; left out: none of it is kept")
     parser.add_argument("--json", type=Path, help="left out: two_gpus.json in the folder")
     options = parser.parse_args()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,12 @@ import numpy as np
 import pytest
 
 from prism import coordinator
-from prism.core.graph import NodeKind
+from prism.core.graph import Graph, NodeKind
 from prism.net.messages import Setup
-from prism.scenario import Calibrate, Capture
+from prism.result import Result
+from prism.scenario import Calibrate, Capture, Scenario
 from prism.stages import staging
-from tests.running import predict, scenario
+from tests.running import scenario
 
 JOBS = Path(__file__).with_name("jobs")
 PROGRAMS = Path(__file__).with_name("programs")
@@ -38,6 +40,13 @@ def on_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
 
 
+async def predicted(given: Scenario, out: Path) -> tuple[Graph, Result]:
+    """By workers of its own, which find what is preloaded."""
+    async with coordinator.Coordinator(given, out) as run:
+        graph = await run.calibrate(await run.capture())
+        return graph, run.replay(graph)
+
+
 @pytest.mark.parametrize("job", ["ddp", "fsdp2", "tp", "pp", "moe"])
 @pytest.mark.parametrize("payloads", ["all", "control"])
 def test_a_job_is_timed_to_its_end(job: str, payloads: Any, tmp_path: Path) -> None:
@@ -45,19 +54,17 @@ def test_a_job_is_timed_to_its_end(job: str, payloads: Any, tmp_path: Path) -> N
         JOBS / f"job_{job}.py", ("4",), 2, semantics="nccl", capture=Capture(payloads=payloads),
         calibrate=Calibrate(warmup=1),
     )  # fmt: skip
-    run = predict(given, tmp_path / "out")
-    assert run.result.diagnosis is None
-    assert run.graph is not None
-    nodes = run.graph.nodes
-    assert (nodes["duration"][nodes["kind"] == NodeKind.COMPUTE] > 0).mean() > 0.5
-    assert run.result.iteration_ns is not None
-    assert len(run.result.iteration_ns) == 3
-    assert np.all(np.array(run.result.iteration_ns) > 0)
+    graph, result = asyncio.run(predicted(given, tmp_path / "out"))
+    assert result.diagnosis is None
+    assert (graph.nodes["duration"][graph.nodes["kind"] == NodeKind.COMPUTE] > 0).mean() > 0.5
+    assert result.iteration_ns is not None
+    assert len(result.iteration_ns) == 3
+    assert np.all(np.array(result.iteration_ns) > 0)
 
 
 def test_sums_that_steer_a_program_are_the_recorded_ones(tmp_path: Path) -> None:
     given = scenario(PROGRAMS / "until_all_are_done.py", (), 2, semantics="nccl", capture=Capture(payloads="control"))
-    run = predict(given, tmp_path / "out")
-    logs = [run.folder / "ranks" / f"{rank}{stage}.log" for rank in range(2) for stage in ("", ".calibrate")]
+    asyncio.run(predicted(given, tmp_path / "out"))
+    logs = [tmp_path / "out" / "ranks" / f"{rank}{stage}.log" for rank in range(2) for stage in ("", ".calibrate")]
     captured, calibrated = ([log.read_text() for log in logs[first::2]] for first in range(2))
     assert calibrated == captured

@@ -145,8 +145,8 @@ class Link(RankPayloads, Line, Stopwatch):
             if blocks and self._memory is not None and (weighed := self._memory.weigh()) is not None:
                 self.tell(weighed)
             waited = Waited(rank=self.rank, handles=handles, blocks=blocks, site=self._site(), compute=compute)
-            settled = self._answered and not pending
-            (self.hold if blocks else self.keep if settled else self.tell)(waited)
+            kept = self._answered and self._kept and not pending  # as what it waits for is
+            (self.hold if blocks else self.keep if kept else self.tell)(waited)
         else:
             self._completer.hand_over()
         for operation in pending:

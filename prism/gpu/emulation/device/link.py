@@ -78,7 +78,7 @@ class DeviceLink(TwoThreads, SandboxLink):
                 main=self.thread() == self._main,
             )  # fmt: skip
             taken = self.participant.take(told)
-            self._line.sendall(pack(told))
+            self._send(pack(told))
         if taken is None:
             self._pending[handle] = pending
             return Accepted(handle, Fate.LEFT)
