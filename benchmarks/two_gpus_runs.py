@@ -13,9 +13,8 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import benchmarks.passing
@@ -89,8 +88,7 @@ class Runs:
         out = self._keep / f"captured-{job}"
         out.mkdir()
         self._scenario(out, job, ", pool: 2GiB")
-        command = [sys.executable, PROGRAMS / "captured.py", out / "scenario.yaml", out / "run"]
-        self._note_run("captured", job, out, run([*_visible(str(gpu) if self.gpus else ""), *command], self._left()))
+        self._note_run("captured", job, out, self._stages(out, "capture", str(gpu), {}))
 
     def exact(self, job: str, gpu: int) -> None:
         """Few iterations with all numbers kept, and rank 0 emulated with those."""
@@ -201,7 +199,8 @@ class Runs:
 
     def _stages(self, out: Path, stages: str, visible: str, own: dict[str, str]) -> str:
         command = [sys.executable, "-m", "prism.coordinator", out / "scenario.yaml", "--out", out / "run", "-q"]
-        words = [*_visible(visible if self.gpus else "", own), *command]
+        chosen = own | ({"CUDA_VISIBLE_DEVICES": visible} if self.gpus else {})
+        words = ["env", *(f"{name}={value}" for name, value in chosen.items()), *command]
         return run([*words, "--stages", stages, "--resume"], self._left())
 
     def _copied(self, source: str, target: str) -> Path:
@@ -225,12 +224,6 @@ class Runs:
         self.note(part, job, figures)
         if failed:
             raise Failed(failed)
-
-
-def _visible(gpus: str, own: Mapping[str, str] = MappingProxyType({})) -> list[str]:
-    """What a command begins with that may use those GPUs, and has variables of its own; "": which are there."""
-    chosen = {**own, **({"CUDA_VISIBLE_DEVICES": gpus} if gpus else {})}
-    return ["env", *(f"{name}={value}" for name, value in chosen.items())]
 
 
 def _last(ranks: Sequence[Sequence[float]]) -> float:

@@ -48,6 +48,7 @@ from prism.stages.staging import (
     emulation_setup,
     host_memory,
     kept,
+    needed,
     paced,
     stage_setup,
     with_sandbox,
@@ -243,7 +244,7 @@ class Coordinator(Run):
         """What was captured of the sandbox ranks; nothing, where no capture is needed for what the others put in."""
         if "capture" not in self._progress.stages and scenario.emulate.contribution not in REDUCING:
             return {}
-        self._progress.require_kept(kept(scenario))
+        self._progress.require_kept(needed(scenario))
         return {rank: self.folder.load_record(rank) for rank in scenario.emulate.sandbox}
 
 

@@ -33,7 +33,7 @@ from prism.scenario import Scenario
 from prism.stages.driver import drive
 from prism.stages.forecast import Forecast
 from prism.stages.kinds import check_device, device_kind, told
-from prism.stages.staging import kept, refuse_what_nothing_enforces
+from prism.stages.staging import needed, refuse_what_nothing_enforces
 
 
 def stage_digests(scenario: Scenario) -> dict[str, str]:
@@ -81,7 +81,7 @@ class Run:
     async def __aenter__(self) -> Self:
         self._digests = stage_digests(self.scenario)
         self.folder.begin(self._resume)
-        self._progress = self.folder.progress(self._digests, kept(self.scenario))
+        self._progress = self.folder.progress(self._digests, needed(self.scenario))
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, *_: object) -> None:

@@ -19,7 +19,7 @@ from prism.folder import Folder
 from prism.net.payloads import Library
 from prism.progress import Captured, Done, Progress, digests
 from prism.scenario import STAGES, Capture, Emulate, Scenario
-from prism.stages.staging import kept
+from prism.stages.staging import kept, needed
 from tests.programs.reductions import COUNTS, SIZE, inputs
 from tests.running import Run, capture, predict, references, scenario
 
@@ -174,7 +174,7 @@ def done_before(given: Scenario, again: Scenario, tmp_path: Path) -> bool:
     stages = {"capture": Done(digest=digests(given, "2.13")["capture"], wall_s=1)}
     folder.save_progress(Progress(stages=stages, captured=Captured(switches=0, ranks=[], kept=kept(given))))
     folder.release()
-    return "capture" in folder.progress(digests(again, "2.13"), kept(again)).stages
+    return "capture" in folder.progress(digests(again, "2.13"), needed(again)).stages
 
 
 def test_without_an_emulation_its_settings_leave_a_capture_done(job: Scenario, tmp_path: Path) -> None:
@@ -208,3 +208,15 @@ def test_a_capture_for_an_emulation_serves_without_one_and_not_the_other_way(job
 
 def test_other_payloads_are_another_capture(job: Scenario, tmp_path: Path) -> None:
     assert not done_before(job, msgspec.structs.replace(job, capture=Capture(payloads="control")), tmp_path)
+
+
+def test_a_capture_alone_keeps_what_an_emulation_needs_that_the_file_names(tmp_path: Path) -> None:
+    (tmp_path / "train.py").touch()
+    file = tmp_path / "scenario.yaml"
+    text = "prism: 1\nname: job\nprogram: {script: train.py}\nworld: {size: 4}\nemulate: {sandbox: [1]}\n"
+    first, later = ("stages=[capture]",), ("stages=[calibrate, emulate]",)
+    file.write_text(f"{text}stages: [capture, calibrate, emulate]\n")
+    assert done_before(Scenario.load(file, first), Scenario.load(file, later), tmp_path / "named")
+    assert done_before(Scenario.load(file, first), Scenario.load(file, ("stages=[replay]",)), tmp_path / "not needed")
+    file.write_text(text)
+    assert not done_before(Scenario.load(file, first), Scenario.load(file, later), tmp_path / "not named")

@@ -26,7 +26,7 @@ from prism.live.observer import Observer, Several
 from prism.live.terminal import on_standard_error
 from prism.run import Interrupted, stage_digests
 from prism.scenario import Scenario
-from prism.stages.staging import kept
+from prism.stages.staging import needed
 
 if TYPE_CHECKING:
     from prism.live.serving import Served
@@ -73,7 +73,7 @@ def run() -> None:
 
 def _explain(scenario: Scenario, options: argparse.Namespace) -> int:
     folder = Folder(options.out or Path("runs") / scenario.name)
-    done = folder.progress(stage_digests(scenario), kept(scenario))
+    done = folder.progress(stage_digests(scenario), needed(scenario))
     explanation = explain(scenario, folder, done, folder.noted())
     with reader_may_leave():
         if options.json:

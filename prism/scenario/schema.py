@@ -77,6 +77,9 @@ class Scenario(Block, frozen=True, kw_only=True):
     path: Annotated[str | None, Meta(extra={"internal": True})] = None
     """The file that the scenario was read from, absolute; no key of the file, null for one built in code."""
 
+    planned: Annotated[tuple[str, ...], Meta(extra={"internal": True})] = ()
+    """The stages that the file names, where others were chosen instead; no key of the file."""
+
     def __post_init__(self) -> None:
         _read_again(self)
         refuse_impossible(self)
@@ -87,6 +90,7 @@ class Scenario(Block, frozen=True, kw_only=True):
         """Read a scenario file, with `key.path=value` overrides (values are YAML); raises ScenarioError in one line."""
         name = os.fspath(path)
         source = read_file(name)
+        planned = _words(source.tree, "stages")
         for assignment in overrides:
             source = source.override(assignment)
         try:
@@ -96,7 +100,7 @@ class Scenario(Block, frozen=True, kw_only=True):
         except Flaw as flaw:
             raise flaw.at(source.place(flaw.path)) from None
         try:
-            return cls(**read_fields(cls, sweeps.tree), path=os.path.abspath(name))
+            return cls(**read_fields(cls, sweeps.tree), path=os.path.abspath(name), planned=planned)
         except Flaw as flaw:
             written = sweeps.written(flaw.path)
             raise Flaw(written, flaw.what, source.place(written)) from None
@@ -125,9 +129,15 @@ class Scenario(Block, frozen=True, kw_only=True):
     def digest(self, stage: Stage = "replay") -> str:
         """SHA-256 of all that decides what a stage computes: not paths, which stages run, where, or the views."""
         content = msgspec.to_builtins(self)
-        for key in ("path", "stages", "output", "launcher", *LATER_BLOCKS.get(stage, ())):
+        for key in ("path", "planned", "stages", "output", "launcher", *LATER_BLOCKS.get(stage, ())):
             del content[key]
         return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
+
+
+def _words(tree: Tree, key: str) -> tuple[str, ...]:
+    """A list of words as it was written; none where it is something else, or is not there."""
+    values = tree.get(key) if isinstance(tree, dict) else None
+    return tuple(one.text for one in values if isinstance(one, Scalar)) if isinstance(values, list) else ()
 
 
 def _refuse_other_version(tree: Tree) -> None:

@@ -136,9 +136,18 @@ def paced(scenario: Scenario, ranks: Sequence[int], iterations: int) -> Scenario
 
 
 def kept(scenario: Scenario) -> Kept:
-    """What the record of a capture has to keep, for an emulation too if there is to be one."""
+    """What the record of a capture has to keep; for an emulation that the file names too, though it may run later."""
+    return _kept(scenario, emulated="emulate" in (*scenario.stages, *scenario.planned))
+
+
+def needed(scenario: Scenario) -> Kept:
+    """What the stages that are chosen need of a record."""
+    return _kept(scenario, emulated="emulate" in scenario.stages)
+
+
+def _kept(scenario: Scenario, emulated: bool) -> Kept:
     payloads, emulate = scenario.capture.payloads, scenario.emulate
-    if "emulate" not in scenario.stages or emulate.contribution not in REDUCING:
+    if not emulated or emulate.contribution not in REDUCING:
         return Kept(payloads=payloads)
     return Kept(payloads=payloads, sandbox=tuple(sorted(emulate.sandbox)), contribution=emulate.contribution)
 
