@@ -20,7 +20,7 @@ from prism.scenario import STAGES, Scenario
 from prism.scenario.schema import LATER_BLOCKS
 
 DOCS = Path(__file__).parents[1] / "docs"
-NEVER_COUNT = ("prism", "path", "stages", "output", "launcher")
+NEVER_COUNT = ("prism", "path", "planned", "stages", "output", "launcher")
 """What no stage depends on."""
 
 
