@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import socket
@@ -46,11 +45,16 @@ def environments(ranks: int, gpus: int, preloaded: Path | None = None) -> list[d
 
 def free_port() -> int:
     """One that nobody listens at, and that the kernel gives to nobody until a rank does."""
-    for port in _PORTS:
-        with socket.socket() as listener, contextlib.suppress(OSError):
+    return next(port for port in _PORTS if _is_free(port))
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as listener:
+        try:
             listener.bind(("127.0.0.1", port))
-            return port
-    raise AssertionError("ports are counted without an end")
+        except OSError:
+            return False
+    return True
 
 
 def printed(program: Sequence[Any], places: Sequence[dict[str, str]], limit: float) -> list[str]:

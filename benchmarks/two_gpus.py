@@ -160,9 +160,7 @@ def main() -> None:
     parser.add_argument("--captured", type=int, default=23, help="iterations that PRISM runs; the first three as well")
     parser.add_argument("--for", dest="duration", type=float, default=520.0, help="seconds")
     parser.add_argument("--ranks", type=int, default=24, help="that get ready at one time")
-    parser.add_argument(
-        "--start", type=float, default=60.0, help="seconds for that, once captures are done"
-    )
+    parser.add_argument("--start", type=float, default=60.0, help="seconds for that, once captures are done")
     parser.add_argument("--keep", type=Path, help="folder for what the runs leave; left out: none of it is kept")
     parser.add_argument("--json", type=Path, help="left out: two_gpus.json in the folder")
     options = parser.parse_args()

@@ -119,7 +119,7 @@ class Runs:
         self._note_run(what, job, out, failed)
 
     def profiled(self, job: str, name: str, turns: Path) -> None:
-        """Really, or for the name `emulated` beside the second GPU, under torch's profiler; the third one compares."""
+        """Really, or for the name `emulated` beside the second GPU, under torch's profiler; who ends last compares."""
         folder = self._keep / f"kernels-{job}"
         folder.mkdir(exist_ok=True)
         own = {"PROFILED_JOB": str(HELD), "PROFILED_OUT": str(folder / f"{name}.json"), "HELD": str(turns)}
@@ -131,10 +131,10 @@ class Runs:
         else:
             words = [PROGRAMS / "profiled.py", *program(job, self._captured)]
             printed(words, [place | own for place in self._two(turns)], self._left())
+        if failed:
+            raise Failed(failed)
         files = [folder / f"{each}.json" for each in ("first", "second", "emulated")]
-        if failed or not files[-1].is_file():
-            if failed:
-                raise Failed(failed)
+        if not all(file.is_file() for file in files):
             return
         first, second, emulated = (json.loads(file.read_text()) for file in files)
         plain = compared([first], second, WARM_UPS)

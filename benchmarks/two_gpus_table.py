@@ -102,7 +102,8 @@ def _losses(found: dict[str, Any], real: Sequence[Any], job: str) -> list[str]:
     as_captured = bool(fed) and all(emulation["contribution"] == "exact" for emulation in fed)
     for part, rank, line in _told(found, job, ("captured", "exact", *(["emulated"] if as_captured else []))):
         others = [_apart(line, run[rank]) for run in real if len(run) > rank]
-        apart[part] = max([apart.get(part, 0.0), *([min(others)] if others else [])])
+        if others:
+            apart[part] = max(apart.get(part, 0.0), min(others))
     return [f"losses, the farthest of an iteration: {', '.join(f'{what} {far:.1e}' for what, far in apart.items())}"]
 
 

@@ -50,4 +50,7 @@ iterations = [
     for begin, end in itertools.pairwise(ends)
 ]
 if os.environ.get("RANK", "0") == "0":
-    Path(os.environ["PROFILED_OUT"]).write_text(json.dumps(iterations))
+    out = Path(os.environ["PROFILED_OUT"])
+    whole = out.with_suffix(".part")
+    whole.write_text(json.dumps(iterations))
+    whole.rename(out)  # who finds it finds all of it

@@ -64,9 +64,7 @@ def main() -> None:
     assert text.count(BATCH) == 1, "the job's micro-batches have changed"
     text = text.replace(STEPS, f"opt = TIMED(opt); LOSSES = []\nfor step in range({iterations}):")
     text = text.replace("    ok, gn, _ = opt.step()", "    ok, gn, _ = opt.step(); LOSSES.append(float(gn))")
-    text = text.replace(
-        BATCH, 'x = next(it).cuda(); pos = torch.arange(32, device="cuda")'
-    )  # it leaves them on the CPU
+    text = text.replace(BATCH, ON_DEVICE)
     text = text.replace(END, f"REPORT(opt, LOSSES); {END}")
     exec(compile(text, str(JOB), "exec"), {"__name__": "__main__", "TIMED": Timed, "REPORT": report})
 

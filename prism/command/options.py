@@ -39,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
         epilog="exit codes: 0 done; 2 bad scenario or usage; 3 the program failed; 4 the run failed; 130 interrupted",
     )
     found.add_argument("scenario", nargs="?", metavar="SCENARIO.yaml", help="the scenario file")
-    stages = "stages to run instead of the scenario's; a capture keeps what those need"
+    stages = "stages to run now; a capture keeps what the scenario's other stages need"
     found.add_argument("--stages", metavar="NAME,...", help=stages)
     found.add_argument("--set", action="append", default=[], metavar="KEY.PATH=VALUE", help="override a key")
     found.add_argument("--out", type=Path, metavar="DIR", help="output folder (default: runs/<name>)")

@@ -78,7 +78,7 @@ class Scenario(Block, frozen=True, kw_only=True):
     """The file that the scenario was read from, absolute; no key of the file, null for one built in code."""
 
     planned: Annotated[tuple[str, ...], Meta(extra={"internal": True})] = ()
-    """The stages that the file names, where others were chosen instead; no key of the file."""
+    """The stages that the file names, whichever are chosen; no key of the file."""
 
     def __post_init__(self) -> None:
         _read_again(self)

@@ -145,7 +145,7 @@ class Link(RankPayloads, Line, Stopwatch):
             if blocks and self._memory is not None and (weighed := self._memory.weigh()) is not None:
                 self.tell(weighed)
             waited = Waited(rank=self.rank, handles=handles, blocks=blocks, site=self._site(), compute=compute)
-            kept = self._answered and self._kept and not pending  # as what it waits for is
+            kept = self._answered and self._kept and not pending  # what it waits for was kept too, and goes before it
             (self.hold if blocks else self.keep if kept else self.tell)(waited)
         else:
             self._completer.hand_over()
