@@ -3,12 +3,12 @@
     python -m benchmarks.two_gpus [--runs 3] [--iterations 23] [--captured 23] [--for 520] [--ranks 24]
                                   [--start 60] [--keep FOLDER] [--json FILE] [JOB...]
 
-In order of value: what NCCL's operations cost between the GPUs, the table that predictions and emulations use; of each
-job predictions (calibration and replay on the first GPU) and emulations of rank 0 there, with the virtual rank 1 on the
-second, and beside each of them a real run, two ranks under NCCL, a GPU each; how many kernels of the emulated rank lie
-inside the spread of two real runs, by torch.profiler; all_reduces of the engine that stands in for NCCL against NCCL's;
-NCCL called through the functions in front of it; emulations of Megatron; predictions with paced answers; emulations
-with the virtual rank on the same GPU; captures with all numbers kept, and emulations from them, for losses.
+In order of value: what NCCL's operations cost between the GPUs, the table that predictions and emulations use;
+predictions with paced answers; of each job predictions (calibration and replay on the first GPU) and emulations of
+rank 0 there, with the virtual rank 1 on the second, and beside each of them a real run, two ranks under NCCL, a GPU
+each; how many kernels of the emulated rank lie inside the spread of two real runs, by torch.profiler; all_reduces of the engine that stands in for NCCL against NCCL's;
+NCCL called through the functions in front of it; emulations of Megatron; emulations with the virtual rank on the same
+GPU; captures with all numbers kept, and emulations from them, for losses.
 
 Runs get ready side by side, `--ranks` at most at one time, and are timed one after the other (benchmarks.turns); before
 each turn both GPUs are kept busy for a moment, or who is first would find them cool. What was found is in the file
@@ -48,10 +48,14 @@ def listed(runs: Runs, jobs: list[str], times: int, gpus: int) -> list[list[Run]
     takes = {job: TAKES.get(job, 2.5) for job in jobs}
     plain = [job for job in jobs if job not in MEGATRON]
     real = plain if gpus == 0 else jobs
-    found = [Run("links", runs.links, 2, TOGETHER, (3.0, 3.0))] if gpus else []
+    captured = [Run("links", runs.links, 2, TOGETHER, (3.0, 3.0))] if gpus else []
     for number, job in enumerate(jobs):
-        found.append(_captured("captured", runs.captured, job, number % max(gpus, 1), takes[job]))
-    found += [_untimed(f"unheld-{job}", runs.unheld, job, (takes[job], takes[job])) for job in real if gpus]
+        captured.append(_captured("captured", runs.captured, job, number % max(gpus, 1), takes[job]))
+    # Each has the machine to itself; the real runs that it is compared with come next.
+    paced = [
+        [_untimed(f"paced-{job}", runs.paced, job, (takes[job], 2.0))] for job in PACED if job in jobs and gpus > 1
+    ]
+    found = [_untimed(f"unheld-{job}", runs.unheld, job, (takes[job], takes[job])) for job in real if gpus]
     for number in range(1, times + 1):
         for job in jobs:
             found.append(_predicted(runs, job, number, takes[job], gpus))
@@ -77,10 +81,7 @@ def listed(runs: Runs, jobs: list[str], times: int, gpus: int) -> list[list[Run]
     together = [_emulated(runs, job, 1, False, takes[job]) for job in plain]
     short = enumerate(job for job in jobs if job not in EXACT)
     exact = [_captured("exact", runs.exact, job, number % max(gpus, 1), takes[job]) for number, job in short]
-    paced = [
-        [_untimed(f"paced-{job}", runs.paced, job, (takes[job], 2.0))] for job in PACED if job in jobs and gpus > 1
-    ]
-    return [found, slow, *paced, together, exact]
+    return [captured, *paced, found, slow, together, exact]
 
 
 def _real(runs: Runs, job: str, number: int, takes: float, after: tuple[str, ...]) -> Run:

@@ -1,5 +1,7 @@
 #include "clock.h"
 
+#include <algorithm>
+#include <chrono>
 #include <ctime>
 #include <limits>
 
@@ -9,7 +11,8 @@
 namespace pruned::device {
 namespace {
 
-constexpr int kQuestions = 16;
+// The driver is asked whether the stream has failed so rarely: whoever asks keeps others from launching.
+constexpr auto kBetweenQueries = std::chrono::milliseconds(20);
 
 std::int64_t monotonic() {
   timespec time{};
@@ -17,44 +20,65 @@ std::int64_t monotonic() {
   return time.tv_sec * std::int64_t{1'000'000'000} + time.tv_nsec;
 }
 
-}  // namespace
-
-/// Until the device has written it; 0 if it has failed.
-std::int64_t DeviceClock::await(std::int64_t& word) const {
-  std::int64_t value = 0;
-  while ((value = std::atomic_ref(word).load()) == 0 && cudaStreamQuery(stream_) == cudaErrorNotReady) {
-  }
-  return value != 0 ? value : std::atomic_ref(word).load();
+/// A stream whose kernels need not wait for those of others to have all their blocks begun.
+cudaStream_t urgent_stream() {
+  int least = 0, greatest = 0;
+  PRUNED_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  cudaStream_t stream = nullptr;
+  PRUNED_CUDA(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest));
+  return stream;
 }
+
+}  // namespace
 
 DeviceClock::DeviceClock(int device) : device_(device) {
   const OnDevice there(device_);
   words_ = pinned_memory(64);
-  PRUNED_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+  stream_ = urgent_stream();
+  answers_.fill({.took = std::numeric_limits<std::int64_t>::max(), .offset = 0});
 }
 
 DeviceClock::~DeviceClock() { cudaStreamDestroy(stream_); }
 
-void DeviceClock::calibrate() {
+/// Until the device has written it; 0 if it has failed.
+std::int64_t DeviceClock::await(std::int64_t& word) const {
+  auto next = std::chrono::steady_clock::now() + kBetweenQueries;
+  std::int64_t value = 0;
+  while ((value = std::atomic_ref(word).load()) == 0) {
+    if (std::chrono::steady_clock::now() < next) {
+      continue;
+    }
+    if (cudaStreamQuery(stream_) != cudaErrorNotReady) {
+      return std::atomic_ref(word).load();
+    }
+    next += kBetweenQueries;
+  }
+  return value;
+}
+
+void DeviceClock::set() {
+  for (std::size_t i = 0; i < answers_.size(); ++i) {
+    ask();
+  }
+}
+
+void DeviceClock::ask() {
   const OnDevice there(device_);
   auto* asked = reinterpret_cast<std::uint32_t*>(words_.get());
   auto* answer = reinterpret_cast<std::int64_t*>(words_.get() + 32);
-  std::int64_t fastest = std::numeric_limits<std::int64_t>::max();
-  for (int i = 0; i < kQuestions; ++i) {
-    std::atomic_ref(*asked).store(0);
-    std::atomic_ref(answer[0]).store(0);
-    std::atomic_ref(answer[1]).store(0);
-    launch_clock(asked, answer, stream_);
-    await(answer[1]);
-    const std::int64_t begun = monotonic();
-    std::atomic_ref(*asked).store(1);
-    const std::int64_t time = await(answer[0]);
-    const std::int64_t ended = monotonic();
-    PRUNED_CUDA(cudaStreamSynchronize(stream_));
-    if (time != 0 && ended - begun < fastest) {
-      fastest = ended - begun;
-      offset_ = begun + (ended - begun) / 2 - time;
-    }
+  std::atomic_ref(*asked).store(0);
+  std::atomic_ref(answer[0]).store(0);
+  std::atomic_ref(answer[1]).store(0);
+  launch_clock(asked, answer, stream_);
+  await(answer[1]);
+  const std::int64_t begun = monotonic();
+  std::atomic_ref(*asked).store(1);
+  const std::int64_t time = await(answer[0]);
+  const std::int64_t ended = monotonic();
+  PRUNED_CUDA(cudaStreamSynchronize(stream_));
+  if (time != 0) {
+    answers_[asked_++ % answers_.size()] = {.took = ended - begun, .offset = begun + (ended - begun) / 2 - time};
+    offset_ = std::ranges::min(answers_, {}, &Answer::took).offset;
   }
 }
 

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 
@@ -18,17 +19,25 @@ class DeviceClock {
   DeviceClock(const DeviceClock&) = delete;
   DeviceClock& operator=(const DeviceClock&) = delete;
 
-  /// Asks the device some times, and takes the answer that came fastest.
-  void calibrate();
+  /// Asks the device as often as answers are remembered.
+  void set();
+  /// Asks it once, beside what it does; of the answers that are remembered the one that came fastest counts.
+  void ask();
   /// What is added to the device's time, in ns.
   const std::atomic<std::int64_t>& offset() const { return offset_; }
 
  private:
+  struct Answer {
+    std::int64_t took, offset;
+  };
+
   std::int64_t await(std::int64_t& word) const;
 
   int device_;
   PinnedMemory words_;
   cudaStream_t stream_ = nullptr;
+  std::array<Answer, 16> answers_;
+  std::size_t asked_ = 0;
   std::atomic<std::int64_t> offset_ = 0;
 };
 

@@ -139,11 +139,11 @@ void DeviceEngine::prepare_payloads() {
 
 void DeviceEngine::set_clocks() {
   clock_ = std::make_unique<DeviceClock>(around_.device);
-  clock_->calibrate();
+  clock_->set();
   around_.clock_offset = around_.arc_clock_offset = &clock_->offset();
   if (around_.apart()) {
     arc_clock_ = std::make_unique<DeviceClock>(around_.arc_device);
-    arc_clock_->calibrate();
+    arc_clock_->set();
     around_.arc_clock_offset = &arc_clock_->offset();
   }
 }

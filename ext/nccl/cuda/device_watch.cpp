@@ -10,7 +10,8 @@ namespace pruned::device {
 namespace {
 
 constexpr auto kBetweenLooks = std::chrono::milliseconds(5);
-constexpr int kLooksBetweenCalibrations = 200;  // a second: the two clocks drift apart by some us in it
+// Answers of a second are remembered: the two clocks drift apart by some us in it.
+constexpr int kLooksBetweenQuestions = 12;
 
 }  // namespace
 
@@ -20,10 +21,10 @@ void DeviceEngine::keep_watch() {
     for (int look = 1; !given_up_; ++look) {
       std::this_thread::sleep_for(kBetweenLooks);
       look_for_trouble();
-      if (look % kLooksBetweenCalibrations == 0) {
-        clock_->calibrate();
+      if (look % kLooksBetweenQuestions == 0) {
+        clock_->ask();
         if (arc_clock_ != nullptr) {
-          arc_clock_->calibrate();
+          arc_clock_->ask();
         }
       }
     }

@@ -7,6 +7,7 @@
 
 int main() {
   pruned::device::testing::test_rings();
+  pruned::device::testing::test_device_clock();
   pruned::device::testing::test_clock();
   pruned::device::testing::test_pacing();
   pruned::device::testing::test_messages();

@@ -5,6 +5,7 @@
 namespace pruned::device::testing {
 
 void test_rings();
+void test_device_clock();
 void test_clock();
 void test_pacing();
 void test_messages();

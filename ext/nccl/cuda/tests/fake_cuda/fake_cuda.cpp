@@ -21,6 +21,7 @@ std::condition_variable changed;
 bool held = false;
 std::atomic<bool> capturing = false;
 std::atomic<long> copy_count = 0, allocated = 0;
+std::atomic<std::int64_t> ahead = 0;
 thread_local int device = 0;
 thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
 
@@ -55,6 +56,9 @@ Held::Held() { set_held(true); }
 Held::~Held() { set_held(false); }
 Capturing::Capturing() { capturing = true; }
 Capturing::~Capturing() { capturing = false; }
+void set_timers_ahead(std::int64_t ns) { ahead = ns; }
+std::int64_t timers_ahead() { return ahead; }
+
 long copies() { return copy_count; }
 long allocations() { return allocated; }
 
@@ -174,6 +178,14 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   *stream = new CUstream_st;
+  return allowed();
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
+  return cudaStreamCreateWithFlags(stream, flags);
+}
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
   return allowed();
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <functional>
 
 #include "cuda_runtime_api.h"
@@ -30,6 +31,10 @@ class Capturing {
   Capturing(const Capturing&) = delete;
   Capturing& operator=(const Capturing&) = delete;
 };
+
+/// How far devices' timers are ahead of CLOCK_MONOTONIC from here on, in ns.
+void set_timers_ahead(std::int64_t ns);
+std::int64_t timers_ahead();
 
 /// Copies that were put on streams so far.
 long copies();
