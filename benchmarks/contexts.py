@@ -51,9 +51,15 @@ def contexts(folder: Path) -> dict[str, Any]:
         assert process.stdout is not None
         told = json.loads(process.stdout.readline())
         each = (free - device_free()) / count
-        found[str(count)] = {**told, "s_each": told["s"] / count, "bytes_each": each}
+        found[str(count)] = {**told, "s_each": told["s"] / count, "bytes_each": each, "host_free": host_free()}
         process.communicate()
     return found
+
+
+def host_free() -> int:
+    """Bytes of the host's memory that programs can still have."""
+    (line,) = (line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemAvailable"))
+    return int(line.split()[1]) << 10
 
 
 def device_free() -> int:

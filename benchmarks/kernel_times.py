@@ -24,7 +24,8 @@ Iteration = Sequence[Sequence[Any]]
 def compared(plain: Sequence[Sequence[Iteration]], ours: Sequence[Iteration], warmup: int) -> dict[str, Any]:
     """What share of the kernels that all iterations of the plain runs have lie, on the median, inside their spread.
 
-    `others`: how many kernels there are in an iteration of one side alone, by name, at most.
+    `ms`: what an iteration takes on either side, on the median. `others`: how many kernels there are in an iteration of
+    one side alone, by name, at most.
     """
     theirs = [_by_key(one) for run in plain for one in run[warmup:]]
     mine = [_by_key(one) for one in ours[warmup:]]
@@ -34,6 +35,7 @@ def compared(plain: Sequence[Sequence[Iteration]], ours: Sequence[Iteration], wa
     return {
         "program": _inside(of_program, theirs, mine),
         COMMUNICATION: _inside(of_communication, theirs, mine),
+        "ms": {"plain": _spent(theirs), "ours": _spent(mine)},
         "others": {"plain": _only(theirs, mine), "ours": _only(mine, theirs)},
     }
 
@@ -61,6 +63,18 @@ def _inside(
             within += bool(found) and min(known) <= statistics.median(found) <= max(known)
         row[what] = within / max(len(keys), 1)
     return row
+
+
+def _spent(iterations: Sequence[Mapping[Key, Any]]) -> dict[str, float]:
+    """The ms of kernels of the program and of communication, and from the first one's start to the last one's end."""
+    rows = []
+    for one in iterations:
+        communication = sum(duration for (name, _), (_, duration) in one.items() if name == COMMUNICATION)
+        program = sum(duration for _, duration in one.values()) - communication
+        span = max(start + duration for start, duration in one.values()) - min(start for start, _ in one.values())
+        rows.append((program, communication, span))
+    middle = (round(statistics.median(column) / 1e3, 3) for column in zip(*rows, strict=True))
+    return dict(zip(("program", COMMUNICATION, "span"), middle, strict=True))
 
 
 def _only(these: Sequence[Mapping[Key, Any]], others: Sequence[Mapping[Key, Any]]) -> dict[str, int]:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.programs.held import GO, LEAVE, tell
+
 LOOKS_S = 0.003
 ROOM_GIB = 120.0
 """Of a GPU; the rest is for contexts and what NCCL has."""
@@ -71,10 +73,10 @@ class Batch:
                 if time.monotonic() < until and self._there(run, "ready", ranks):
                     before()
                     for rank in ranks:
-                        (self._folders[run.name] / f"go-{rank}").touch()
+                        tell(self._folders[run.name], rank, GO)
                     self._await(run, "done", ranks, min(time.monotonic() + turn_s, until))
         for run in self._runs:
-            (self._folders[run.name] / "leave").touch()
+            self._let_go(run)
         deadline = time.monotonic() + turn_s
         for run in self._runs:
             self._threads[run.name].join(max(deadline - time.monotonic(), 0.0))
@@ -86,6 +88,11 @@ class Batch:
             run.start(self._folders[run.name])
         except Exception as failed:  # of one run, whatever it is
             self.failed[run.name] = f"{type(failed).__name__}: {failed}"
+
+    def _let_go(self, run: Run) -> None:
+        (self._folders[run.name] / "leave").touch()  # first: who opens a line now looks for it afterwards
+        for rank in (rank for ranks in run.turns for rank in ranks):
+            tell(self._folders[run.name], rank, LEAVE)
 
     def _there(self, run: Run, what: str, ranks: Sequence[str]) -> bool:
         return all((self._folders[run.name] / f"{what}-{rank}").exists() for rank in ranks)

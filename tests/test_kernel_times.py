@@ -41,6 +41,7 @@ def test_communication_is_compared_by_its_role() -> None:
     found = compared(plain, ours, 1)
     assert found["communication"] == {"kernels": 2, "starts": 1.0, "durations": 0.5}
     assert found["program"]["kernels"] == 1
+    assert found["ms"]["ours"] == {"program": 0.009, "communication": 0.011, "span": 0.015}
     assert found["others"] == {"plain": {}, "ours": {}}
 
 

@@ -102,5 +102,5 @@ def test_who_was_not_ready_gets_no_turn_and_ends(tmp_path: Path) -> None:
 
     one = Batch([Run("late", late, 1, (("0",),))], tmp_path / "turns")
     one.carry_out(0.05, 20.0, time.monotonic() + 40.0, lambda: None)
-    assert "no go-0" in one.failed["late"]
+    assert "no turn" in one.failed["late"]
     assert told == []

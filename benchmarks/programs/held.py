@@ -3,8 +3,8 @@
     python held.py SCRIPT ARGUMENT...     with the folder of turns in `HELD`; without it nothing waits
 
 A rank waits after the first step of an optimizer, when the device is done with it, and again when the script has ended,
-before its process ends. It leaves `ready-RANK` and `done-RANK` in the folder, and goes on when `go-RANK` and `leave`
-are there.
+before its process ends. It leaves `ready-RANK` and `done-RANK` in the folder, and goes on when it reads GO and LEAVE
+from its FIFO `line-RANK`, so that nobody looks for files while another one is timed. Where `leave` is there none waits.
 """
 
 from __future__ import annotations
@@ -12,14 +12,24 @@ from __future__ import annotations
 import contextlib
 import os
 import runpy
+import select
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 LONGEST_S = 400.0
-LOOKS_S = 0.003
+GO, LEAVE = b"g", b"l"
+
+
+def tell(folder: Path, rank: str, word: bytes) -> None:
+    """Let a rank go on that waits for this word, now or later; one that has not come so far hears nothing."""
+    with contextlib.suppress(OSError):
+        line = os.open(folder / f"line-{rank}", os.O_WRONLY | os.O_NONBLOCK)
+        try:
+            os.write(line, word)
+        finally:
+            os.close(line)
 
 
 class Turns:
@@ -29,30 +39,39 @@ class Turns:
         self._folder = folder
         self._rank = rank
         self._begun = False
+        self._line = -1
 
     def begin(self) -> None:
         """Wait for the turn; once."""
         if not self._begun:
             self._begun = True
             _device_done()
+            self._open()
             self._say("ready")
-            self._wait(f"go-{self._rank}")
+            self._wait(GO)
 
     def end(self) -> None:
         """The turn is over; wait until all may leave."""
+        self._open()
         self._say("done")
-        self._wait("leave")
+        self._wait(LEAVE)
 
     def _say(self, what: str) -> None:
         (self._folder / f"{what}-{self._rank}").touch()
 
-    def _wait(self, name: str) -> None:
-        deadline = time.monotonic() + LONGEST_S
-        names = (name, "leave")  # who has had no turn when all leave will have none
-        while time.monotonic() < deadline and not any((self._folder / each).exists() for each in names):
-            time.sleep(LOOKS_S)
-        if not (self._folder / name).exists():
-            raise TimeoutError(f"no {name} in {self._folder}")
+    def _open(self) -> None:
+        if self._line < 0:
+            path = self._folder / f"line-{self._rank}"
+            with contextlib.suppress(FileExistsError):
+                os.mkfifo(path)
+            self._line = os.open(path, os.O_RDWR)  # for writing, too: else it would be at its end before anybody writes
+
+    def _wait(self, word: bytes) -> None:
+        heard = LEAVE if (self._folder / "leave").exists() else b""
+        if not heard and select.select([self._line], [], [], LONGEST_S)[0]:
+            heard = os.read(self._line, 1)
+        if heard != word:  # who has had no turn when all leave will have none
+            raise TimeoutError(f"no turn in {self._folder}")
 
 
 @contextlib.contextmanager
