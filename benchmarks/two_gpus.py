@@ -8,7 +8,8 @@ predictions with paced answers; of each job predictions (calibration and replay 
 rank 0 there, with the virtual rank 1 on the second, and beside each of them a real run, two ranks under NCCL, a GPU
 each; how many kernels of the emulated rank lie inside the spread of two real runs, by torch.profiler; all_reduces of
 the engine that stands in for NCCL against NCCL's; NCCL called through the functions in front of it; emulations of
-Megatron; emulations with the virtual rank on the same GPU; captures with all numbers kept, and emulations from them, for losses.
+Megatron; emulations with the virtual rank on the same GPU; captures with all numbers kept, and emulations from them,
+for losses.
 
 Runs get ready side by side, `--ranks` at most at one time, and are timed one after the other (benchmarks.turns); before
 each turn both GPUs are kept busy for a moment, or who is first would find them cool. What was found is in the file

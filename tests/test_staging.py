@@ -20,6 +20,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staging.residency_abi, "library_path", lambda: Path("/paging.so"))
     monkeypatch.setattr(staging.built, "library_path", lambda: Path("/device.so"))
     monkeypatch.delenv("LD_PRELOAD", raising=False)
+    monkeypatch.delenv(staging.QUEUES, raising=False)
 
 
 def on_gpu(**blocks: object) -> Scenario:
@@ -29,9 +30,22 @@ def on_gpu(**blocks: object) -> Scenario:
 def test_captured_ranks_can_be_paged_and_sandbox_ranks_have_the_engine(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     given = on_gpu(program=Program(script=str(PROGRAM), env={"LD_PRELOAD": "own.so"}))
-    assert staging.stage_setup(given, folder, "capture", 0).program.env == {"LD_PRELOAD": "/paging.so:own.so"}
+    assert staging.stage_setup(given, folder, "capture", 0).program.env["LD_PRELOAD"] == "/paging.so:own.so"
     emulated = staging.emulation_setup(given, folder, tmp_path, held={}, recorded=False, attach=False)
     assert emulated.program.env == {"LD_PRELOAD": "/device.so:own.so"}
+
+
+def test_captured_ranks_have_few_queues_unless_somebody_says_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def queues(given: Scenario, stage: str) -> str | None:
+        return staging.stage_setup(given, Folder(tmp_path), stage, 0).program.env.get(staging.QUEUES)
+
+    assert [queues(on_gpu(), stage) for stage in ("capture", "calibrate")] == ["2", None]
+    own = Program(script=str(PROGRAM), env={staging.QUEUES: "1"})
+    assert [queues(on_gpu(program=own), stage) for stage in ("capture", "calibrate")] == ["1", "1"]
+    monkeypatch.setenv(staging.QUEUES, "32")
+    assert queues(on_gpu(), "capture") is None
 
 
 @pytest.mark.parametrize(("payloads", "taken"), [("all", "control"), ("control", "control"), ("none", "none")])

@@ -23,6 +23,10 @@ from prism.result import DeviceClocks
 from prism.scenario import STAGES, Fault, Scenario
 from prism.stages.kinds import device_kind, gpus
 
+QUEUES, CAPTURED = "CUDA_DEVICE_MAX_CONNECTIONS", "2"
+"""Hardware queues of a process: CUDA takes 8 where nothing is said, and a GPU has room for 100 such processes at most.
+One that takes turns with others needs few; in stages that are timed it has as many as it would have."""
+
 
 def stage_setup(scenario: Scenario, folder: Folder, stage: str, iterations: int) -> Setup:
     """What workers and ranks need to know of a stage; ranks end after so many iterations, with 0 when they like."""
@@ -32,7 +36,7 @@ def stage_setup(scenario: Scenario, folder: Folder, stage: str, iterations: int)
             script=str(scenario.script.resolve()) if scenario.script else "",
             module=program.module or "",
             args=program.args,
-            env=program.env if device_kind(scenario) == "cpu" else _with(program.env, residency_abi.library_path()),
+            env=program.env if device_kind(scenario) == "cpu" else _on_gpu(program.env, stage),
             preload=program.preload,
             marker=scenario.iteration.marker,
         ),
@@ -55,6 +59,14 @@ def stage_setup(scenario: Scenario, folder: Folder, stage: str, iterations: int)
         host_memory=(scenario.devices.host_memory or 0) if stage == "capture" else 0,
         spill=spill_folder(scenario) if stage == "capture" else "",
     )
+
+
+def _on_gpu(environment: Mapping[str, str], stage: str) -> dict[str, str]:
+    """The environment of a program that runs on a GPU in a stage, which may be beside many others."""
+    given = _with(environment, residency_abi.library_path())
+    if stage == "capture" and QUEUES not in os.environ:
+        given.setdefault(QUEUES, CAPTURED)
+    return given
 
 
 def _with(environment: Mapping[str, str], library: Path | None) -> dict[str, str]:

@@ -27,6 +27,7 @@ typedef struct {
   int32_t arc_device;    /* -1: the same */
   int64_t pool_bytes;    /* device memory for payloads that are read ahead */
   int32_t channels;      /* CTAs for each party of an operation; 0: by its size */
+  int32_t sharing;       /* sandbox ranks whose kernels run on one device at one time; 0: one */
   int32_t mode;          /* of contribution: 0 exact, 1 left (zeros: without payloads), 2 prefolded, 3 replicas */
 } prism_device_setup;
 

@@ -81,15 +81,19 @@ std::int64_t most_groups(const Outline& outline, Mode mode, std::int64_t chunk) 
   return keeps_nothing(mode, outline.kind) ? kMaxChannels : std::max(kStashBytes / (outline.size * chunk), std::int64_t{1});
 }
 
+Width width_for(int wanted, int sharing) {
+  return {.wanted = wanted, .most = std::max(kMaxChannels / std::max(sharing, 1), 1)};
+}
+
 /// A small chunk is cut into parts, as all channels are wanted; a large one is left whole, and channels do different
 /// loops, as steps then are fewer and longer. In between, what takes a channel the least time.
-Shape shape_of(const Planned& planned, int size, Mode mode, int wanted) {
+Shape shape_of(const Planned& planned, int size, Mode mode, const Width& width) {
   const Outline outline = outline_of(planned, size);
   const std::int64_t chunk = std::max(longest_chunk_bytes(planned, size), std::int64_t{1});
   const std::int64_t loops = std::max(cut_of(planned, size).loops(), std::int64_t{1});
   const bool lines = chunk <= kLineChunkBytes;
-  const std::int64_t channels = wanted > 0 ? std::min(wanted, kMaxChannels) : kMaxChannels;
-  const std::int64_t fitting = wanted > 0 ? channels : divided_up(chunk, lines ? kLineSlotSize : kPartBytes);
+  const std::int64_t channels = width.wanted > 0 ? std::min(width.wanted, kMaxChannels) : width.most;
+  const std::int64_t fitting = width.wanted > 0 ? channels : divided_up(chunk, lines ? kLineSlotSize : kPartBytes);
   const std::int64_t most_parts = std::min({channels, fitting, divided_up(chunk, 16)});
   const std::int64_t most = std::min({channels, loops, most_groups(outline, mode, chunk)});
   std::int64_t best = 1, least = std::numeric_limits<std::int64_t>::max();

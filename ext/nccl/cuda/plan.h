@@ -51,8 +51,17 @@ struct Shape {
 /// Of a collective along the ring or a chain.
 Outline outline_of(const Planned& planned, int size);
 std::int64_t block_of(const Planned& planned, int size);
-/// The same for all sandbox members. `wanted`: 0, or how many channels the user wants.
-Shape shape_of(const Planned& planned, int size, Mode mode, int wanted);
+/// How many channels the user wants, 0 for what suits, and how many there may be then.
+struct Width {
+  int wanted = 0;
+  int most = kMaxChannels;
+};
+
+/// Of so many sandbox ranks that share a device: kernels of several processes begin there a part at a time, and those
+/// that wait for each other have to fit all together.
+Width width_for(int wanted, int sharing);
+/// The same for all sandbox members.
+Shape shape_of(const Planned& planned, int size, Mode mode, const Width& width);
 /// The layout of the stash of an arc of so many members, and the bytes that it takes.
 Stash stash_of(const Planned& planned, int size, int members, Mode mode, const Shape& shape);
 std::int64_t stash_bytes(const Stash& stash, const Shape& shape);

@@ -92,7 +92,7 @@ class ProcessGroup {
   void launch_job(const RingJob& job, cudaStream_t stream);
   Mode mode() const { return static_cast<Mode>(around_.setup.mode); }
   Shape shape_of(const Planned& planned) const {
-    return device::shape_of(planned, size_, mode(), around_.setup.channels);
+    return device::shape_of(planned, size_, mode(), width_for(around_.setup.channels, around_.setup.sharing));
   }
   bool plays_replicas() const { return mode() == Mode::kReplicas && arc_members() > 0; }
   std::int64_t published_bytes(const PlannedOp& op) const;

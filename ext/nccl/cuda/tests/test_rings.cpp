@@ -90,16 +90,29 @@ void check_lines() {
       const std::int64_t count = kind == Kind::kAllReduce || kind == Kind::kReduceScatter ? bytes * 4 : bytes;
       const Planned planned{.kind = static_cast<std::int32_t>(kind), .dtype = static_cast<std::int32_t>(Dtype::kUint8),
                             .reduce = 0, .root = 0, .count = count, .op = -1, .entry = 0, .latency = 0, .transfer = 0};
-      CHECK(shape_of(planned, 4, Mode::kLeft, 0).lines == (bytes <= 16'384),
+      CHECK(shape_of(planned, 4, Mode::kLeft, {}).lines == (bytes <= 16'384),
             "kind " + std::to_string(static_cast<int>(kind)) + ", chunks of " + std::to_string(bytes) + " bytes");
     }
   }
+}
+
+/// Ranks that share a device share its multiprocessors: together they take no more than one alone does.
+void check_widths() {
+  const Planned planned{.kind = static_cast<std::int32_t>(Kind::kAllReduce), .dtype = static_cast<std::int32_t>(Dtype::kFloat32),
+                        .reduce = 0, .root = -1, .count = 25 << 20, .op = -1, .entry = 0, .latency = 0, .transfer = 0};
+  for (const int sharing : {0, 1, 2, 3, 8, 100}) {
+    const int channels = shape_of(planned, 4, Mode::kExact, width_for(0, sharing)).channels;
+    CHECK(channels >= 1 && channels <= std::max(kMaxChannels / std::max(sharing, 1), 1),
+          std::to_string(sharing) + " ranks have " + std::to_string(channels) + " channels each");
+  }
+  CHECK(shape_of(planned, 4, Mode::kExact, width_for(5, 8)).channels == 5, "who wants some has them");
 }
 
 }  // namespace
 
 void test_rings() {
   check_lines();
+  check_widths();
   int turn = 0;
   for (int size = 2; size <= 9; ++size) {
     for (const std::vector<int>& sandbox : pruned::testing::sandboxes(size)) {

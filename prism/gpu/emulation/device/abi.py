@@ -21,7 +21,7 @@ class Setup(ctypes.Structure):
     _fields_: ClassVar = [
         ("directory", c_char_p), ("board", c_char_p), ("releases", c_char_p), ("place", c_int32),
         ("sandbox_ranks", c_int32), ("ops", c_int64), ("device", c_int32), ("arc_device", c_int32),
-        ("pool_bytes", c_int64), ("channels", c_int32), ("mode", c_int32),
+        ("pool_bytes", c_int64), ("channels", c_int32), ("sharing", c_int32), ("mode", c_int32),
     ]  # fmt: skip
 
 

@@ -41,7 +41,7 @@ class Group:
 class Engine:
     """The groups of one rank, and the device's part in them; `device` says which one the program uses now.
 
-    `arc_device`: the one that virtual members use; -1: the same.
+    `arc_device`: the one that virtual members use; -1: the same. `sharing`: how many sandbox ranks have one device.
     """
 
     def __init__(
@@ -53,6 +53,7 @@ class Engine:
         pool: int,
         device: Callable[[], int],
         arc_device: int = -1,
+        sharing: int = 1,
     ) -> None:
         self.plan = Plan(schedule, rank, payloads)
         self._schedule = schedule
@@ -61,6 +62,7 @@ class Engine:
         self._pool = pool
         self._device = device
         self._arc_device = arc_device
+        self._sharing = sharing
         self._library: abi.Device | None = None
         self._told: set[str] = set()
         self._lock = threading.RLock()
@@ -116,6 +118,7 @@ class Engine:
             device=self._device(),
             arc_device=self._arc_device,
             pool_bytes=self._pool,
+            sharing=self._sharing,
             mode=MODES[self._schedule.plain.contribution],
         )
 

@@ -6,6 +6,7 @@ import socket
 from pathlib import Path
 
 from prism.gpu.emulation.device.engine import Engine
+from prism.gpu.emulation.device.life import sharing
 from prism.gpu.emulation.device.link import DeviceLink
 from prism.gpu.emulation.device.nccl import Carriers
 from prism.gpu.emulation.device.paced import PacedLink
@@ -23,6 +24,9 @@ def device_link(birth: Birth, line: socket.socket) -> DeviceLink:
     directory = Path(emulation.directory)
     schedule = take_part(link, birth)
     pool = emulation.pool // len(schedule.touching.sandbox)
-    link.engine = Engine(schedule, birth.rank, directory, payloads, pool, link.driver.index, emulation.arc_device)
+    link.engine = Engine(
+        schedule, birth.rank, directory, payloads, pool, link.driver.index, emulation.arc_device,
+        sharing(emulation.sandbox),
+    )  # fmt: skip
     link.carriers = Carriers(link.engine, directory)
     return link
