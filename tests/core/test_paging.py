@@ -228,6 +228,65 @@ def test_ranks_that_fit_in_turn_all_come_to_their_ends(slots: int, monkeypatch: 
     assert moves > 60
 
 
+@pytest.mark.parametrize("slots", [1, 2, 3])
+def test_ranks_that_fit_in_turn_come_to_their_ends_if_host_memory_holds_who_comes_and_one_more(
+    slots: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(residency, "SPARE", sharing_device.SPARE)
+    spilled = 0
+    for seed in range(120):
+        luck = random.Random(seed)
+        wants = [[luck.randrange(1, 9) for _ in range(2)] + [0, 0] for _ in range(8)]
+        most = max(map(sum, wants))
+        device = sharing_device.Device(
+            slots * (most + sharing_device.SPARE) + luck.randrange(most),
+            Stage(8, slots=slots, memory=HostMemory(pages_spill=True)),
+            luck,
+            host=(slots + 1) * most + luck.randrange(2 * most),
+        )
+        device.run(wants)
+        world = device.stage.world
+        assert (world.diagnosis, world.broke) == (None, ""), f"seed {seed}: {world.diagnosis} {world.broke}"
+        assert not any(process.out_of_memory for process in device.processes.values()), f"seed {seed}"
+        spilled += world.pager.residency.count.spilled.back.count
+    assert spilled > 0
+
+
+def test_host_memory_that_cannot_hold_who_comes_and_who_leaves_ends_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(residency, "SPARE", sharing_device.SPARE)
+    stage = Stage(4, slots=1, memory=HostMemory(pages_spill=True))
+    sharing_device.Device(10, stage, random.Random(0), host=11).run([[4, 4, 0]] * 4)
+    assert stage.world.broke == (
+        "host memory is full; raise devices.host_memory: it holds the copies of ranks that come, as many as there are "
+        "devices.slots, and of one that leaves"
+    )
+
+
+def test_what_a_rank_was_told_while_it_left_it_hears_if_it_could_not() -> None:
+    stage = in_turn(4, HostMemory(pages_spill=True))
+    stage.hear(pressed(3))
+    run = Run(rank=2)
+    assert not stage.world.pager.passes(run)
+    told = stage.hear(PagedOut(rank=2, error="the host pool is full", full=True))
+    assert run in told
+
+
+def test_where_more_run_than_ever_fit_one_runs_out_of_memory_and_nobody_moves_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(residency, "SPARE", 1536)
+    monkeypatch.setattr("tests.core.sharing_device.SPARE", 1536)
+    for seed in range(6):
+        stage = Stage(16, slots=8, memory=HostMemory(pages_spill=True))
+        device = sharing_device.Device(1536 + 400, stage, random.Random(seed), host=3600)
+        device.run([[344, 768]] * 16)
+        if any(process.out_of_memory for process in device.processes.values()):
+            return
+    raise AssertionError("they all fitted")
+
+
 def test_a_rank_that_is_larger_than_the_device_runs_out_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(residency, "SPARE", sharing_device.SPARE)
     device = sharing_device.Device(10, Stage(3, slots=1), random.Random(1))

@@ -78,3 +78,15 @@ def test_sixteen_ranks_with_host_memory_for_six_use_the_disk(seed: int) -> None:
     assert device.most_copied <= 3_600
     back = stage.world.pager.residency.count.spilled.back.count
     assert 16 - 4 - 6 <= back <= 16 - 4, "those that fit nowhere else, and some that make room for others"
+
+
+@pytest.mark.parametrize("steps", [[344, 768], [344, 256, 512], [128, 216, 768]])
+@pytest.mark.parametrize("room", [1_000, 1_900, 2_662, 4_000])
+def test_ranks_with_larger_steps_use_it_too(steps: list[int], room: int) -> None:
+    for seed in range(6):
+        for slots in (1, 2, 3):
+            stage = Stage(16, slots=slots, memory=HostMemory(pages_spill=True))
+            device = Device(SPARE + room, stage, random.Random(seed), host=3_600)
+            device.run([list(steps)] * 16)
+            assert (stage.world.diagnosis, stage.world.broke) == (None, ""), f"{slots} slots, seed {seed}"
+            assert device.most_copied <= 3_600

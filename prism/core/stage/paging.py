@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from prism.core.events import PagedIn, PagedOut, Pressed
 from prism.core.instructions import Answer, AnyInstruction, Deliver, PageIn, PageOut, Room, Run
+from prism.core.stage.crowding import Crowding
 from prism.core.stage.ranks import Rank
 from prism.core.stage.residency import MOVING, Place, Residency
 from prism.core.stage.situation import Situation
@@ -32,11 +33,10 @@ class Pager:
         self.broke = ""
         self._seen = seen
         self._slots = slots
-        self._spills = spills
+        self._crowding = Crowding(self.residency, spills)
         self._said: list[AnyInstruction] = []
         self._short: set[int] = set()  # ranks that have asked in the turn in which they are
-        self._crowded: int | None = None  # the rank that could not leave, as host memory is full
-        self._put_off: list[int] = []  # ranks that leave once another has come, and has left its part of host memory
+        self._sent_back: set[int] = set()  # ranks for which there was no room, since anybody has left or been denied
 
     def passes(self, instruction: AnyInstruction) -> bool:
         """Whether the rank may be told now; if not, it is told once its memory is here."""
@@ -68,28 +68,42 @@ class Pager:
     def _left(self, event: PagedOut) -> None:
         self._seen.ledger.close("page", event.rank)
         self.residency.left(event)
-        self._crowded = None
+        self._crowding.waiting = None
         if event.error:
-            self._crowd(event)
-        if not (event.error or event.disk):
+            self._stayed(event)
+        elif event.disk:
+            self._crowding.relieved()
+        else:
+            self._sent_back.clear()
             self._try_again()
+
+    def _stayed(self, event: PagedOut) -> None:
+        """A rank could not leave the device, or go on to disk; on the device it hears what it was told meanwhile."""
+        if self.residency.here(event.rank):
+            self._said += self.residency.released(event.rank)
+        spilled, self.broke = self._crowding.refused(event, self._turns)
+        if spilled is not None:
+            self._send(spilled, Place.SPILLING, PageOut(rank=spilled, disk=True))
 
     def _came(self, event: PagedIn) -> None:
         self._seen.ledger.close("page", event.rank)
         self.residency.came(event)
         if event.error:
             self.broke = "" if event.full and self._others_hold(event.rank) else event.error
+            self._sent_back.add(event.rank)
             self._try_again()
             return
+        self._crowding.relieved()
         self._said += self.residency.released(event.rank)
-        put_off, self._put_off = self._put_off, []
-        for rank in put_off:
+        for rank in self._crowding.come():
             if self._may_leave(self._seen.ranks[rank]):
                 self._send(rank, Place.LEAVING, PageOut(rank=rank))
 
     def gone(self, rank: int) -> None:
         """A rank's process has ended; there may be room where it was."""
         self.residency.gone(rank)
+        self._crowding.relieved()
+        self._sent_back.clear()
         self._try_again()
 
     def settle(self) -> None:
@@ -122,7 +136,8 @@ class Pager:
     def _bring(self, rank: int) -> bool:
         """Let the rank come, and others leave for it; false if they cannot yet."""
         leaving, enough = self.residency.makes_room(rank, self._victims(rank))
-        if not enough and (self._state(rank) is not State.RUNNING or self._others_move_on(rank)):
+        tried = rank in self._sent_back and self.residency.asking
+        if not enough and (self._state(rank) is not State.RUNNING or self._others_move_on(rank) or tried):
             return False  # else it asks for what is missing, for sizes may have changed
         for victim in leaving:
             self._send(victim, Place.LEAVING, PageOut(rank=victim))
@@ -149,22 +164,6 @@ class Pager:
         if stuck and not any(self._could_leave(rank) for rank in stuck):
             self._answer(stuck[0], False)
 
-    def _crowd(self, event: PagedOut) -> None:
-        """Host memory is full: the rank there whose turn is furthest goes on to disk, and the other tries again.
-
-        Without a disk it tries again once a rank has come that is on its way.
-        """
-        there = sorted(self.residency.at(Place.HOST), key=self._turns, reverse=True)
-        if event.full and there and self._spills:
-            self._crowded = event.rank
-            self._send(there[0], Place.SPILLING, PageOut(rank=there[0], disk=True))
-        elif event.full and any(rank not in self.residency.asking for rank in self.residency.at(Place.COMING)):
-            self._put_off.append(event.rank)
-        elif event.full and not self._spills:
-            self.broke = f"{event.error}; raise devices.host_memory, or set devices.spill to a folder on a disk"
-        else:
-            self.broke = event.error
-
     def _victims(self, rank: int) -> Iterator[int]:
         """Ranks that may leave for another, the one whose turn is furthest first; none whose turn is before its own."""
         limit = self._turns(rank)
@@ -173,7 +172,7 @@ class Pager:
         return (number for turns, number in later if turns > limit)
 
     def _may_leave(self, rank: Rank) -> bool:
-        if rank.rank == self._crowded:
+        if rank.rank == self._crowding.waiting:
             return False
         return rank.state in MAY_LEAVE and self.residency.still(rank.rank) and not self._opened(rank)
 
@@ -208,12 +207,16 @@ class Pager:
     def _answer(self, rank: int, granted: bool) -> None:
         del self.residency.asking[rank]
         if self.residency.here(rank):  # one that is coming is still at it
+            if not granted:
+                self._sent_back.clear()
             self._seen.ledger.close("page", rank)
         self._said.append(Room(rank=rank, granted=granted))
 
     def _send(self, rank: int, to: Place, instruction: AnyInstruction) -> None:
         self._seen.ledger.open("page", rank)
         self.residency.move(rank, to)
+        if to is Place.LEAVING:
+            self._crowding.leaves(rank)
         self._said.append(instruction)
 
     # -- turns -------------------------------------------------------------------------------------------------------
