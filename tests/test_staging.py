@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from prism.errors import RunError
 from prism.folder import Folder
 from prism.scenario import STAGES, Capture, Devices, Emulate, Program, Scenario
 from prism.stages import kinds, staging
@@ -46,6 +47,22 @@ def test_captured_ranks_have_few_queues_unless_somebody_says_otherwise(
     assert [queues(on_gpu(program=own), stage) for stage in ("capture", "calibrate")] == ["1", "1"]
     monkeypatch.setenv(staging.QUEUES, "32")
     assert queues(on_gpu(), "capture") is None
+
+
+def test_sandbox_ranks_that_would_share_a_gpu_through_mps_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def emulated(ranks: int) -> object:
+        given = on_gpu(emulate=Emulate(sandbox=tuple(range(ranks))))
+        return staging.emulation_setup(given, Folder(tmp_path), tmp_path, held={}, recorded=False, attach=False)
+
+    monkeypatch.setattr(staging, "gpus", lambda: 1)
+    monkeypatch.setattr(staging.mps, "serves", lambda environment: True)
+    assert emulated(1)
+    with pytest.raises(RunError, match="end the service"):
+        emulated(2)
+    monkeypatch.setattr(staging.mps, "serves", lambda environment: False)
+    assert emulated(2)
 
 
 @pytest.mark.parametrize(("payloads", "taken"), [("all", "control"), ("control", "control"), ("none", "none")])

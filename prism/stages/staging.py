@@ -15,7 +15,7 @@ from prism.core.stage.admission import HostMemory
 from prism.core.stage.kept import Kept, PayloadCount
 from prism.errors import RunError
 from prism.folder import Folder
-from prism.gpu.cuda import residency_abi
+from prism.gpu.cuda import mps, residency_abi
 from prism.gpu.emulation.device import built
 from prism.net.messages import Emulating, Misfortune, Program, Setup
 from prism.net.scratch import lies_in_memory
@@ -61,6 +61,17 @@ def stage_setup(scenario: Scenario, folder: Folder, stage: str, iterations: int)
     )
 
 
+def _refuse_sharing(scenario: Scenario) -> None:
+    """Raise RunError where sandbox ranks would share a GPU in a way that does not work."""
+    ranks = scenario.emulate.sandbox
+    if len(ranks) > gpus() and mps.serves({**os.environ, **scenario.program.env}):
+        raise RunError(
+            f"$.emulate.sandbox: {len(ranks)} ranks on {gpus()} GPUs would share one through NVIDIA's MPS, where they "
+            "have been found to wait for each other for ever; end the service (echo quit | nvidia-cuda-mps-control), "
+            "and they take turns there, or name no more ranks than there are GPUs"
+        )
+
+
 def _on_gpu(environment: Mapping[str, str], stage: str) -> dict[str, str]:
     """The environment of a program that runs on a GPU in a stage, which may be beside many others."""
     given = _with(environment, residency_abi.library_path())
@@ -104,6 +115,7 @@ def emulation_setup(
     program = setup.program
     if setup.device == "cuda":  # memory is not paged: sandbox ranks do not take turns
         program = msgspec.structs.replace(program, env=_with(scenario.program.env, built.library_path()))
+        _refuse_sharing(scenario)
     if emulate.program is not None:
         script = str((scenario.base / emulate.program).resolve())
         program = msgspec.structs.replace(program, script=script, module="")

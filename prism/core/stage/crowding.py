@@ -1,4 +1,4 @@
-"""Host memory that is full: who goes on from there to disk, and when a rank that could not leave the device tries again.
+"""Host memory that is full: who goes on from there to disk, and when a rank that could not leave tries again.
 
 What a rank hears of host memory is of the past: others may have left their parts of it since, or be about to.
 """

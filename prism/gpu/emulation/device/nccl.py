@@ -19,9 +19,8 @@ from prism.gpu.emulation.device.id_store import IdStore
 ENVIRONMENT = {
     "TORCH_NCCL_RANKS_PER_ROOT": str(1 << 24),  # one id a communicator, however many members: the rest are virtual
 }
-ON_ONE_GPU = {"NCCL_IB_DISABLE": "1", "NCCL_SOCKET_IFNAME": "lo", "CUDA_MODULE_LOADING": "EAGER"}
-"""Without a host id of its own each, NCCL refuses processes that share a GPU; then the loopback joins them. Under MPS a
-kernel that is loaded at its first launch waits for those that run, and keeps the engine from bringing what these need."""
+ON_ONE_GPU = {"NCCL_IB_DISABLE": "1", "NCCL_SOCKET_IFNAME": "lo"}
+"""Without a host id of its own each, NCCL refuses processes that share a GPU; then the loopback joins them."""
 
 
 def prepare_environment(rank: int, shared: bool) -> None:
