@@ -32,6 +32,7 @@ typedef struct {
   uint64_t bytes;   /* of device memory */
   uint64_t ns;      /* from the call to the return */
   uint64_t free;    /* bytes of physical memory that the device has free afterwards */
+  uint64_t device;  /* its number in this process */
   uint64_t copying; /* ns from the begin of the first copy to the end of the last, by the device's clock */
   uint64_t starved; /* ns of these in which none was under way: the next one's memory was not open, or not pinned */
 } residency_moved;
@@ -78,7 +79,8 @@ RESIDENCY_API int32_t residency_in(uint32_t patience_ms, residency_moved* moved)
 /* Move the host copy to a file, which is removed when it has been read. */
 RESIDENCY_API int32_t residency_spill(const char* path, residency_moved* moved);
 
-/* Ask for room through this socket: 16 bytes, how many are needed and how many free; answered by one, 1 to try again. */
+/* Ask for room through this socket by 24 bytes: how many are needed, how many free, and the number of the device;
+ * answered by one, 1 to try again. */
 RESIDENCY_API void residency_ask_through(int32_t descriptor);
 
 RESIDENCY_API void residency_read(residency_figures* figures);

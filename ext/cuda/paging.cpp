@@ -29,11 +29,14 @@ constexpr std::chrono::microseconds kPause{100};
 
 residency_moved moved_since(Clock::time_point start, std::size_t bytes, CopyTimes times = {}) {
   std::size_t free = 0, total = 0;
+  int device = 0;
   RESIDENCY_CHECK(cuMemGetInfo(&free, &total));
+  RESIDENCY_CHECK(cuCtxGetDevice(&device));
   const auto took = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
   return {.bytes = bytes,
           .ns = static_cast<std::uint64_t>(took.count()),
           .free = free,
+          .device = static_cast<std::uint64_t>(device),
           .copying = times.copying,
           .starved = times.starved};
 }

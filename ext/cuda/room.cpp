@@ -53,10 +53,11 @@ bool ask_for_room(std::uint64_t bytes) {
   const std::lock_guard lock(asking);
   char answer = 0;
   std::size_t free = 0, total = 0;
-  if (driver().cuMemGetInfo(&free, &total) != 0) {
+  int device = 0;
+  if (driver().cuMemGetInfo(&free, &total) != 0 || driver().cuCtxGetDevice(&device) != 0) {
     return false;
   }
-  std::array<std::uint64_t, 2> question{bytes, free};
+  std::array<std::uint64_t, 3> question{bytes, free, static_cast<std::uint64_t>(device)};
   const auto put = [&](char* data, std::size_t size) { return send(line, data, size, MSG_NOSIGNAL); };
   const auto get = [&](char* data, std::size_t size) { return read(line, data, size); };
   return whole(put, reinterpret_cast<char*>(question.data()), sizeof question) && whole(get, &answer, 1) && answer == 1;

@@ -238,10 +238,11 @@ class Pressed(Event, frozen=True):
 
     nbytes: int
     free: int = 0
+    device: int = 0
 
 
 class Paged(Event, frozen=True):
-    """The rank's device memory was moved: nbytes of it, which took ns; `free` is what the device has left then.
+    """The rank's device memory was moved: nbytes of it, which took ns; `free` is what its device has left then.
 
     `disk`: between host memory and disk. With an `error` it is where it was; `full`: as there was no room for it.
     """
@@ -249,6 +250,7 @@ class Paged(Event, frozen=True):
     nbytes: int = 0
     ns: int = 0
     free: int = 0
+    device: int = 0
     disk: bool = False
     error: str = ""
     full: bool = False

@@ -1,10 +1,12 @@
-"""Ranks with memory on one device that is too small for all of them: processes and a device, made up, for the world."""
+"""Ranks with memory on devices that are too small for all of them: processes and devices, made up, for the world."""
 
 from __future__ import annotations
 
 import random
 from collections import deque
 from dataclasses import dataclass, field
+
+import msgspec
 
 from prism.core.events import AnyEvent, Delivered, Exited, Finished, Folded, Launched, PagedIn, PagedOut, Pressed
 from prism.core.instructions import AnyInstruction, Deliver, Fold, Kill, Launch, Leave, PageIn, PageOut, Room, Run
@@ -37,7 +39,7 @@ class Process:
 class Device:
     """A device of so many units, its ranks, and what they have to say; what is said first is a matter of luck.
 
-    `host`: units of host memory for copies; None sets no bound.
+    `host`: units of host memory for copies; None sets no bound. `devices`: so many of that size, dealt out in turn.
     """
 
     size: int
@@ -47,14 +49,19 @@ class Device:
     events: list[AnyEvent] = field(default_factory=list)
     host: int | None = None
     most_copied: int = 0  # at one time
+    devices: int = 1
 
     @property
     def copied(self) -> int:
         return sum(process.copy for process in self.processes.values())
 
-    @property
-    def free(self) -> int:
-        return self.size - sum(process.has for process in self.processes.values())
+    def device(self, rank: int) -> int:
+        return rank % self.devices
+
+    def free(self, rank: int) -> int:
+        """Of the device of a rank."""
+        beside = (each for each in self.processes.values() if self.device(each.rank) == self.device(rank))
+        return self.size - sum(process.has for process in beside)
 
     def run(self, wants: list[list[int]]) -> None:
         """Let all ranks come to their ends; fails if nobody has anything to say before."""
@@ -68,7 +75,7 @@ class Device:
             first = {event.rank: at for at, event in reversed(list(enumerate(self.events)))}
             event = self.events.pop(first[self.luck.choice(sorted(first))])  # what one rank says stays in order
             self.obey(self.stage.hear(event))
-            assert self.free >= 0
+            assert all(self.free(rank) >= 0 for rank in self.processes)
         raise AssertionError(f"no end: {self.stage.states()}, {self.stage.world.pager.residency._places}")
 
     def obey(self, told: list[AnyInstruction]) -> None:
@@ -92,7 +99,9 @@ class Device:
                 self.events.append(Folded(rank=rank, op=op, results=(RESULT,)))
             case PageOut(disk=True):
                 process.copy, process.on_disk = 0, True
-                self.events.append(PagedOut(rank=rank, nbytes=process.away, free=self.free, disk=True))
+                self.events.append(
+                    PagedOut(rank=rank, nbytes=process.away, free=self.free(rank), device=self.device(rank), disk=True)
+                )
             case PageOut():
                 self.leave(process)
             case PageIn():
@@ -111,11 +120,16 @@ class Device:
             self.events.append(Finished(rank=process.rank, code=0))
 
     def take(self, process: Process) -> None:
-        if self.free < process.taking + SPARE:
-            process.needs = self.free < process.taking
-            self.events.append(Pressed(rank=process.rank, nbytes=process.taking, free=self.free))
+        free = self.free(process.rank)
+        if free < process.taking + SPARE:
+            process.needs = free < process.taking
+            self.press(process, process.taking)
         else:
             self.taken(process)
+
+    def press(self, process: Process, nbytes: int) -> None:
+        rank = process.rank
+        self.events.append(Pressed(rank=rank, nbytes=nbytes, free=self.free(rank), device=self.device(rank)))
 
     def taken(self, process: Process) -> None:
         process.has += process.taking
@@ -130,28 +144,33 @@ class Device:
         process.away, process.has = process.has, 0
         process.copy = process.away
         self.most_copied = max(self.most_copied, self.copied)
-        self.events.append(PagedOut(rank=process.rank, nbytes=process.away, free=self.free))
+        rank = process.rank
+        self.events.append(PagedOut(rank=rank, nbytes=process.away, free=self.free(rank), device=self.device(rank)))
 
     def come(self, process: Process) -> None:
-        here = min(self.free, process.away)
+        rank = process.rank
+        here = min(self.free(rank), process.away)
         process.has, process.away, process.coming = process.has + here, process.away - here, process.coming + here
         if process.away:
-            self.events.append(Pressed(rank=process.rank, nbytes=process.away, free=self.free))
+            self.press(process, process.away)
         else:
             process.coming = process.copy = 0
             disk, process.on_disk = process.on_disk, False
-            self.events.append(PagedIn(rank=process.rank, nbytes=process.has, free=self.free, disk=disk))
+            free, device = self.free(rank), self.device(rank)
+            self.events.append(PagedIn(rank=rank, nbytes=process.has, free=free, device=device, disk=disk))
 
     def answered(self, process: Process, granted: bool) -> None:
         rank = process.rank
-        if process.away and (granted or process.away <= self.free):
+        free = self.free(rank)
+        if process.away and (granted or process.away <= free):
             self.come(process)
         elif process.away:
             process.has, process.away, process.coming = 0, process.has + process.away, 0
-            self.events.append(PagedIn(rank=rank, error="no room", full=True, disk=process.on_disk))
-        elif granted and self.free < process.taking + SPARE:
+            told = PagedIn(rank=rank, free=self.free(rank), device=self.device(rank), disk=process.on_disk)
+            self.events.append(msgspec.structs.replace(told, error="no room", full=True))
+        elif granted and free < process.taking + SPARE:
             self.take(process)
-        elif process.taking <= self.free:
+        elif process.taking <= free:
             self.taken(process)
         elif not process.needs:  # there was enough when it asked
             self.take(process)

@@ -145,9 +145,9 @@ def test_what_is_brought_leaves_room_for_contexts() -> None:
     stage = in_turn(4)
     paged(stage)
     places = stage.world.pager.residency
-    places._free = 24 * GIB + SPARE
+    places._free = {0: 24 * GIB + SPARE}
     assert places.makes_room(1, iter([3])) == ([], True)
-    places._free -= 1
+    places._free[0] -= 1
     assert places.makes_room(1, iter([3])) == ([3], True)
     assert places.makes_room(1, iter([])) == ([], False)
 
@@ -250,6 +250,35 @@ def test_ranks_that_fit_in_turn_come_to_their_ends_if_host_memory_holds_who_come
         assert not any(process.out_of_memory for process in device.processes.values()), f"seed {seed}"
         spilled += world.pager.residency.count.spilled.back.count
     assert spilled > 0
+
+
+def test_a_rank_on_another_device_leaves_once_in_vain() -> None:
+    stage = in_turn(4)
+    assert stage.hear(pressed(3)) == [PageOut(rank=2)]
+    elsewhere = PagedOut(rank=2, nbytes=24 * GIB, free=80 * GIB, device=1)
+    assert stage.hear(elsewhere) == [PageOut(rank=1)], "where it was nobody asks"
+    assert stage.hear(left(1)) == [Room(rank=3)]
+    stage.hear(posted(3, 1, all_reduce(), payload=bytes_of(3, 1)), waited(3, 1))
+    assert stage.world.pager.residency.beside(1, 3)
+    assert not stage.world.pager.residency.beside(2, 3)
+    assert stage.world.pager.residency.beside(0, 2), "of rank 0 nothing is known"
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+def test_ranks_on_several_devices_come_to_their_ends(slots: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(residency, "SPARE", sharing_device.SPARE)
+    moves = 0
+    for seed in range(30):
+        luck = random.Random(seed)
+        wants = [[luck.randrange(1, 9) for _ in range(2)] + [0, 0] for _ in range(18)]
+        size = slots * (max(map(sum, wants)) + sharing_device.SPARE) + luck.randrange(4)
+        device = sharing_device.Device(size, Stage(18, slots=slots), luck, devices=3)
+        device.run(wants)
+        world = device.stage.world
+        assert (world.diagnosis, world.broke) == (None, ""), f"seed {seed}: {world.diagnosis} {world.broke}"
+        assert not any(process.out_of_memory for process in device.processes.values()), f"seed {seed}"
+        moves += world.pager.residency.count.paged.out.count
+    assert moves > 60
 
 
 def test_host_memory_that_cannot_hold_who_comes_and_who_leaves_ends_the_run(

@@ -20,12 +20,12 @@ async def test_a_question_is_told_and_answered_however_its_bytes_are_cut(tmp_pat
     path = room_socket(tmp_path / "worker.sock")
     server = await asyncio.get_running_loop().create_unix_server(rooms.line, path=str(path))
     reader, writer = await asyncio.open_unix_connection(str(path))
-    question = struct.pack("=QQQ", 3, 1 << 33, 5) + struct.pack("=QQ", 7, 8)
+    question = struct.pack("=QQQQ", 3, 1 << 33, 5, 0) + struct.pack("=QQQ", 7, 8, 1)
     for cut in (question[:11], question[11:30], question[30:]):
         writer.write(cut)
         await writer.drain()
     assert await asked.get() == Pressed(rank=3, nbytes=1 << 33, free=5)
-    assert await asked.get() == Pressed(rank=3, nbytes=7, free=8)
+    assert await asked.get() == Pressed(rank=3, nbytes=7, free=8, device=1)
     rooms.answer(3, True)
     rooms.answer(4, True)  # never there
     rooms.answer(3, False)
@@ -41,7 +41,7 @@ async def test_who_is_no_rank_of_the_stage_is_hung_up_on(tmp_path: Path) -> None
     path = room_socket(tmp_path / "worker.sock")
     server = await asyncio.get_running_loop().create_unix_server(rooms.line, path=str(path))
     reader, writer = await asyncio.open_unix_connection(str(path))
-    writer.write(struct.pack("=QQQ", 4, 1, 1))
+    writer.write(struct.pack("=QQQQ", 4, 1, 1, 0))
     assert await reader.read() == b""
     assert asked == []
     writer.close()

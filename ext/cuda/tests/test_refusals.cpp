@@ -67,7 +67,7 @@ void test_asks_for_room() {
   residency_ask_through(line[0]);
   std::vector<std::uint64_t> asked;
   std::thread coordinator([&] {
-    std::uint64_t question[2];
+    std::uint64_t question[3];
     while (read(line[1], question, sizeof question) == sizeof question) {
       asked.push_back(question[0]);
       const bool more = asked.size() < 3;  // what is better left free is never there

@@ -75,7 +75,7 @@ class Pager:
             self._crowding.relieved()
         else:
             self._sent_back.clear()
-            self._try_again()
+            self._try_again(event.rank)
 
     def _stayed(self, event: PagedOut) -> None:
         """A rank could not leave the device, or go on to disk; on the device it hears what it was told meanwhile."""
@@ -91,7 +91,7 @@ class Pager:
         if event.error:
             self.broke = "" if event.full and self._others_hold(event.rank) else event.error
             self._sent_back.add(event.rank)
-            self._try_again()
+            self._try_again(event.rank)
             return
         self._crowding.relieved()
         self._said += self.residency.released(event.rank)
@@ -104,7 +104,7 @@ class Pager:
         self.residency.gone(rank)
         self._crowding.relieved()
         self._sent_back.clear()
-        self._try_again()
+        self._try_again(rank)
 
     def settle(self) -> None:
         """Say what has to move now."""
@@ -160,14 +160,14 @@ class Pager:
                 return
         for rank in [rank for rank, needs in self.residency.asking.items() if not needs]:
             self._answer(rank, False)
-        stuck = sorted(self.residency.asking, key=self.residency.here)
-        if stuck and not any(self._could_leave(rank) for rank in stuck):
-            self._answer(stuck[0], False)
+        stuck = [rank for rank in self.residency.asking if not self._could_leave(rank)]
+        if stuck:
+            self._answer(min(stuck, key=self.residency.here), False)
 
     def _victims(self, rank: int) -> Iterator[int]:
         """Ranks that may leave for another, the one whose turn is furthest first; none whose turn is before its own."""
         limit = self._turns(rank)
-        could = [other for other in self._seen.ranks.values() if other.rank != rank and self._may_leave(other)]
+        could = [other for other in self._beside(rank) if self._may_leave(other)]
         later = sorted(((self._turns(other.rank), other.rank) for other in could), reverse=True)
         return (number for turns, number in later if turns > limit)
 
@@ -177,14 +177,12 @@ class Pager:
         return rank.state in MAY_LEAVE and self.residency.still(rank.rank) and not self._opened(rank)
 
     def _could_leave(self, rank: int) -> bool:
-        """Whether any other rank may be able to leave later."""
-        others = (other for other in self._seen.ranks.values() if other.rank != rank and other.alive)
-        return any(self.residency.still(other.rank) for other in others)
+        """Whether any other rank may be able to leave for this one later."""
+        return any(self.residency.still(other.rank) for other in self._beside(rank) if other.alive)
 
     def _others_move_on(self, rank: int) -> bool:
         """Whether something moves, or another computes: more may be free soon."""
-        others = (other for other in self._seen.ranks.values() if other.rank != rank)
-        acts = any(self._acts(other) for other in others if self.residency.still(other.rank))
+        acts = any(self._acts(other) for other in self._beside(rank) if self.residency.still(other.rank))
         return acts or bool(self.residency.at(*MOVING))
 
     def _acts(self, rank: Rank) -> bool:
@@ -195,13 +193,18 @@ class Pager:
         return bool(self._seen.ledger.of("deliver", rank.rank) or self._seen.ledger.of("stage", rank.rank))
 
     def _others_hold(self, rank: int) -> bool:
-        """Whether others have memory on the device, or on its way there."""
+        """Whether others have memory on the rank's device, or on its way there."""
         places = (Place.DEVICE, Place.LEAVING, Place.COMING)
-        others = (other for other in self._seen.ranks.values() if other.rank != rank and other.alive)
-        return any(self.residency.place(other.rank) in places for other in others)
+        return any(self.residency.place(other.rank) in places for other in self._beside(rank) if other.alive)
 
-    def _try_again(self) -> None:
-        for rank in list(self.residency.asking):
+    def _beside(self, rank: int) -> Iterator[Rank]:
+        """The other ranks that have, or may have, the same device."""
+        others = self._seen.ranks.values()
+        return (other for other in others if other.rank != rank and self.residency.beside(rank, other.rank))
+
+    def _try_again(self, beside: int) -> None:
+        """Let those try that ask for room where a rank has made some, or may have."""
+        for rank in [rank for rank in self.residency.asking if self.residency.beside(rank, beside)]:
             self._answer(rank, True)
 
     def _answer(self, rank: int, granted: bool) -> None:

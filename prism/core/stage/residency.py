@@ -1,4 +1,4 @@
-"""Whose memory is on the device: where each rank's is, what moves, and what the device has left.
+"""Whose memory is on its device: where each rank's is, what moves, and what each device has left.
 
 Nothing is known ahead, and without pressure nothing is said. Pressure is a rank that asks for memory which the device
 does not have. What a rank holds is known once it has left; what the device has free is told with every move, so that an
@@ -69,8 +69,9 @@ class Residency:
         )
         self._places: dict[int, Place] = {}  # of ranks that are not on the device
         self._sizes: dict[int, int] = {}  # of ranks that have left before
+        self._devices: dict[int, int] = {}  # of ranks that have told
         self._held: dict[int, list[AnyInstruction]] = {}
-        self._free = 0
+        self._free: dict[int, int] = {}  # by device
 
     @property
     def quiet(self) -> bool:
@@ -92,6 +93,11 @@ class Residency:
     def still(self, rank: int) -> bool:
         """Whether the rank is on the device and does not wait for room: if it is silent, that is its own doing."""
         return self.here(rank) and rank not in self.asking
+
+    def beside(self, rank: int, other: int) -> bool:
+        """Whether two ranks have one device, as far as is known."""
+        devices = {self._devices[each] for each in (rank, other) if each in self._devices}
+        return len(devices) < 2
 
     def told(self) -> ResidencyCount | None:
         """What has moved; None if nothing has."""
@@ -116,7 +122,7 @@ class Residency:
     def pressed(self, event: Pressed) -> None:
         """A rank asks for room."""
         self.asking[event.rank] = event.free < event.nbytes
-        self._free = event.free
+        self._look(event)
 
     def left(self, event: PagedOut) -> None:
         """A rank's memory is in host memory, or has gone on to disk; `error`: it is where it was."""
@@ -125,7 +131,7 @@ class Residency:
             if before is Place.SPILLING:
                 self._places[event.rank] = Place.HOST
             return
-        self._free = event.free
+        self._look(event)
         self._sizes[event.rank] = event.nbytes
         self._places[event.rank] = Place.DISK if event.disk else Place.HOST
         (self.count.spilled if event.disk else self.count.paged).out.note(event.nbytes, event.ns)
@@ -135,9 +141,9 @@ class Residency:
         self._places.pop(event.rank, None)
         if event.error:
             self._places[event.rank] = Place.DISK if event.disk else Place.HOST
-            self._free = event.free
+            self._left_free(event.rank, event.free)
             return
-        self._free = event.free
+        self._look(event)
         (self.count.spilled if event.disk else self.count.paged).back.note(event.nbytes, event.ns)
 
     def gone(self, rank: int) -> None:
@@ -146,12 +152,24 @@ class Residency:
         self._held.pop(rank, None)
         self.asking.pop(rank, None)
 
+    def _look(self, event: Pressed | PagedOut | PagedIn) -> None:
+        """Note the rank's device, and what that has left; a rank without memory has none yet."""
+        if event.nbytes:
+            self._devices[event.rank] = event.device
+        self._left_free(event.rank, event.free)
+
+    def _left_free(self, rank: int, free: int) -> None:
+        if rank in self._devices:
+            self._free[self._devices[rank]] = free
+
     # -- what is decided ---------------------------------------------------------------------------------------------
 
     def move(self, rank: int, to: Place) -> None:
         """The rank has been told to move its memory."""
         size = self._sizes.get(rank, 0)
-        self._free += size if to is Place.LEAVING else -size if to is Place.COMING else 0
+        if rank in self._devices:
+            change = size if to is Place.LEAVING else -size if to is Place.COMING else 0
+            self._free[self._devices[rank]] += change
         self._places.pop(rank, None)
         self._places[rank] = to
 
@@ -160,7 +178,7 @@ class Residency:
 
         One that has never left may hold anything, so it is enough until it is known better.
         """
-        needed = self._sizes[rank] + SPARE - self._free
+        needed = self._sizes[rank] + SPARE - self._free_for(rank)
         chosen: list[int] = []
         for victim in victims:
             if needed <= 0:
@@ -168,3 +186,6 @@ class Residency:
             chosen.append(victim)
             needed -= self._sizes.get(victim, needed)
         return chosen, needed <= 0
+
+    def _free_for(self, rank: int) -> int:
+        return self._free[self._devices[rank]] if rank in self._devices else 0

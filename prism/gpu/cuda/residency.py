@@ -63,7 +63,9 @@ class Residency:
         except PagingError as error:
             return PagedOut(rank=rank, error=f"rank {rank}: {error}", full=error.status == POOL_FULL)
         self._size, self._on_disk = moved.bytes, instruction.disk
-        return PagedOut(rank=rank, nbytes=moved.bytes, ns=moved.ns, free=moved.free, disk=instruction.disk)
+        return PagedOut(
+            rank=rank, nbytes=moved.bytes, ns=moved.ns, free=moved.free, device=moved.device, disk=instruction.disk
+        )
 
     def _back(self, instruction: PageIn) -> PagedIn:
         rank = self._link.rank
@@ -72,7 +74,9 @@ class Residency:
         except PagingError as error:
             full = error.status == DEVICE_FULL
             return PagedIn(rank=rank, disk=self._on_disk, error=f"rank {rank}: {error}", full=full)
-        return PagedIn(rank=rank, nbytes=self._size, ns=moved.ns, free=moved.free, disk=self._on_disk)
+        return PagedIn(
+            rank=rank, nbytes=self._size, ns=moved.ns, free=moved.free, device=moved.device, disk=self._on_disk
+        )
 
     def _to_disk(self) -> Moved:
         assert self._spill is not None, "only ranks that have a folder for it are told to use it"

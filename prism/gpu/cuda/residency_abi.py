@@ -24,14 +24,15 @@ class PagingError(RuntimeError):
 
 
 class Moved(ctypes.Structure):
-    """What one call moved: bytes of device memory, ns that it took, and what the device has free afterwards.
+    """What one call moved: bytes of device memory, ns that it took, and what the device, by its number, has free then.
 
     `copying` is, by the device's clock, from the begin of the first copy to the end of the last; `starved` how much of
     that passed without a copy, because memory was not open yet. Both in ns.
     """
 
     _fields_: ClassVar = [
-        ("bytes", c_uint64), ("ns", c_uint64), ("free", c_uint64), ("copying", c_uint64), ("starved", c_uint64),
+        ("bytes", c_uint64), ("ns", c_uint64), ("free", c_uint64), ("device", c_uint64), ("copying", c_uint64),
+        ("starved", c_uint64),
     ]  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 """Where ranks ask for device memory that another would have to give up: the worker's end of sockets of their own.
 
 The thread that asks may hold locks of torch and of the interpreter, so it is C++ that asks (ext/cuda/room.cpp): first
-the rank's number, then for each question two numbers, the bytes needed and the bytes that the device has free. The
-answer is one byte. All numbers have eight bytes, of this machine's order.
+the rank's number, then for each question three numbers, the bytes needed, the bytes that the device has free, and the
+number of the device. The answer is one byte. All numbers have eight bytes, of this machine's order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import cast
 from prism.core.events import Pressed
 
 _RANK = struct.Struct("=Q")
-_QUESTION = struct.Struct("=QQ")
+_QUESTION = struct.Struct("=QQQ")
 
 
 def room_socket(worker: Path | str) -> Path:
@@ -76,6 +76,6 @@ class _RoomLine(asyncio.Protocol):
                 return
             self._rank = rank
         while self._rank is not None and len(self._buffer) >= _QUESTION.size:
-            needed, free = _QUESTION.unpack_from(self._buffer)
+            needed, free, device = _QUESTION.unpack_from(self._buffer)
             del self._buffer[: _QUESTION.size]
-            self._rooms.press(Pressed(rank=self._rank, nbytes=needed, free=free))
+            self._rooms.press(Pressed(rank=self._rank, nbytes=needed, free=free, device=device))
