@@ -43,9 +43,6 @@ def rows(found: Found) -> list[str]:
         told.append(f"copies of two processes, host memory {kind}: {rate['gb_per_s']:.1f} GB/s ({ways})")
     told.append(f"the same, shared, while a third gives and takes: {found['copies_beside_calls']['gb_per_s']:.1f} GB/s")
     told.append(f"us a call, alone: {each(found['calls'])}; of two: {each(found['calls_of_two'][0])}")
-    for beside, shapes in found["openings"].items():
-        took = ", ".join(f"{shape} {opened['us']:.0f}" for shape, opened in shapes.items())
-        told.append(f"us to open, beside {beside}: {took}")
     return told
 
 

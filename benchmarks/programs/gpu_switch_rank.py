@@ -1,7 +1,7 @@
 """A training process of 6 GiB that does what it is told, a line a command, and answers each with a line of JSON.
 
-train N | out | back PATIENCE_MS | spill FILE | rate GIB | copies KIND out/back/singly GIB N | calls GIB S |
-opens MIB HANDLES THREADS COPIES_S S | fill BYTES | empty | end
+train N | out | back PATIENCE_MS | spill FILE | rate GIB | copies KIND out/back GIB N | calls GIB S |
+fill BYTES | empty | end
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import torch
 from torch import nn
 
 from benchmarks.programs.host_copies import copies
-from benchmarks.programs.openings import opens
 from prism.gpu.cuda.residency_abi import SLOT, Moved, Paging
 
 WIDTH, HEADS, LAYERS, BATCH, LENGTH = 2048, 16, 8, 8, 512
@@ -182,9 +181,6 @@ def main() -> None:
     commands: dict[str, Callable[[str], Any]] = {
         "copies": lambda words: copies(
             *(kind(word) for kind, word in zip((str, str, float, int), words.split(), strict=True))
-        ),
-        "opens": lambda words: opens(
-            *(kind(word) for kind, word in zip((int, int, int, float, float), words.split(), strict=True))
         ),
         "fill": lambda left: beside.fill(int(left)),
         "empty": lambda _: beside.empty(),

@@ -18,10 +18,7 @@ PORTABLE = 1
 
 
 def copies(kind: str, way: str, gib: float, times: int) -> dict[str, Any]:
-    """Copy so much so often, out of the device or back; when that began and ended, by a clock that processes share.
-
-    `singly` is out as well, each copy begun once the one before has ended.
-    """
+    """Copy so much so often, out of the device or back; when that began and ended, by a clock that processes share."""
     host, device = buffers(kind, int(gib * (1 << 30)))
     pieces = [(host, device)] if kind == "whole" else list(zip(host.split(SLOT), device.split(SLOT), strict=True))
     torch.cuda.synchronize()
@@ -32,8 +29,6 @@ def copies(kind: str, way: str, gib: float, times: int) -> dict[str, Any]:
                 here.copy_(there, non_blocking=True)
             else:
                 there.copy_(here, non_blocking=True)
-            if way == "singly":
-                torch.cuda.current_stream().synchronize()
     torch.cuda.synchronize()
     return {"begin": begin, "end": time.monotonic(), "bytes": times * host.numel(), "huge_bytes": huge_bytes()}
 
