@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -22,7 +24,7 @@ class Process:
     """One rank: it takes memory in steps, and after each takes part in an all_reduce."""
 
     rank: int
-    wants: deque[int]
+    wants: deque[Any]
     has: int = 0  # on the device
     away: int = 0
     coming: int = 0  # of what was away
@@ -63,7 +65,7 @@ class Device:
         beside = (each for each in self.processes.values() if self.device(each.rank) == self.device(rank))
         return self.size - sum(process.has for process in beside)
 
-    def run(self, wants: list[list[int]]) -> None:
+    def run(self, wants: Sequence[Sequence[Any]]) -> None:
         """Let all ranks come to their ends; fails if nobody has anything to say before."""
         self.processes = {rank: Process(rank, deque(steps)) for rank, steps in enumerate(wants)}
         self.obey(self.stage.first)

@@ -14,6 +14,7 @@ from prism.core.stage.residency import SPARE, Place
 from prism.core.stage.turns import QUANTUM
 from tests.core import sharing_device
 from tests.core.actors import RESULT, Stage, all_reduce, blocked, bytes_of, joined, launched, posted, waited
+from tests.core.sharing_programs import Programs, peak, programs
 
 GIB = 1 << 30
 
@@ -250,6 +251,25 @@ def test_ranks_that_fit_in_turn_come_to_their_ends_if_host_memory_holds_who_come
         assert not any(process.out_of_memory for process in device.processes.values()), f"seed {seed}"
         spilled += world.pager.residency.count.spilled.back.count
     assert spilled > 0
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_programs_of_several_groups_come_to_their_ends(devices: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(residency, "SPARE", sharing_device.SPARE)
+    moves = 0
+    for seed in range(400):
+        luck = random.Random(seed)
+        ranks, slots = luck.randrange(3, 10), luck.choice((1, 1, 2, 3))
+        groups, steps = programs(luck, ranks)
+        most = max(map(peak, steps))
+        stage = Stage(ranks, slots=slots, memory=HostMemory(pages_spill=True))
+        room = slots * (most + sharing_device.SPARE) + luck.randrange(4)
+        device = Programs(room, stage, luck, host=(slots + 2) * (most + 1), devices=devices, groups=groups)
+        device.run(steps)
+        assert (stage.world.diagnosis, stage.world.broke) == (None, ""), f"seed {seed}"
+        assert not any(process.out_of_memory for process in device.processes.values()), f"seed {seed}"
+        moves += stage.world.pager.residency.count.paged.out.count
+    assert moves > 400
 
 
 def test_a_rank_on_another_device_leaves_once_in_vain() -> None:

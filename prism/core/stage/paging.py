@@ -150,8 +150,8 @@ class Pager:
     def _serve(self) -> None:
         """Make room for ranks that ask; where nobody can leave, let those go on that can do without.
 
-        Where nobody could ever leave, one of the others is denied: one that is coming back, which gives back what it
-        has got and tries again later; only if there is none, one in the middle of its program.
+        Where nobody could ever leave, or nobody goes on before, one of the others is denied: one that is coming back,
+        which gives back what it has got and tries again later; only if there is none, one in the middle of its program.
         """
         for rank in self.residency.asking:
             victim = next(self._victims(rank), None)
@@ -160,7 +160,7 @@ class Pager:
                 return
         for rank in [rank for rank, needs in self.residency.asking.items() if not needs]:
             self._answer(rank, False)
-        stuck = [rank for rank in self.residency.asking if not self._could_leave(rank)]
+        stuck = [rank for rank in self.residency.asking if not self._could_leave(rank) or self._keeps_others(rank)]
         if stuck:
             self._answer(min(stuck, key=self.residency.here), False)
 
@@ -175,6 +175,12 @@ class Pager:
         if rank.rank == self._crowding.waiting:
             return False
         return rank.state in MAY_LEAVE and self.residency.still(rank.rank) and not self._opened(rank)
+
+    def _keeps_others(self, rank: int) -> bool:
+        """Whether the rank comes before its turn and cannot, while nobody goes on who is on the device."""
+        early = not self.residency.here(rank) and self._state(rank) is not State.RUNNING
+        here = (other for other in self._seen.ranks.values() if self.residency.still(other.rank))
+        return early and not any(self._acts(other) for other in here)
 
     def _could_leave(self, rank: int) -> bool:
         """Whether any other rank may be able to leave for this one later."""
