@@ -1,4 +1,4 @@
-"""Ranks that share devices (sharing_device) and take part in sums of several groups, some of which they wait for later."""
+"""Ranks that share devices (sharing_device) and take part in sums of several groups; some they wait for later."""
 
 from __future__ import annotations
 
