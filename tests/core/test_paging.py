@@ -264,7 +264,8 @@ def test_programs_of_several_groups_come_to_their_ends(devices: int, monkeypatch
         most = max(map(peak, steps))
         stage = Stage(ranks, slots=slots, memory=HostMemory(pages_spill=True))
         room = slots * (most + sharing_device.SPARE) + luck.randrange(4)
-        device = Programs(room, stage, luck, host=(slots + 2) * (most + 1), devices=devices, groups=groups)
+        host = (slots + 1) * most + luck.randrange(2 * most + 1)
+        device = Programs(room, stage, luck, host=host, devices=devices, groups=groups)
         device.run(steps)
         assert (stage.world.diagnosis, stage.world.broke) == (None, ""), f"seed {seed}"
         assert not any(process.out_of_memory for process in device.processes.values()), f"seed {seed}"

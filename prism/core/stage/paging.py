@@ -36,6 +36,7 @@ class Pager:
         self._crowding = Crowding(self.residency, spills)
         self._said: list[AnyInstruction] = []
         self._short: set[int] = set()  # ranks that have asked in the turn in which they are
+        self._alone: set[int] = set()  # ranks that were told to come when nobody else held anything there
         self._sent_back: set[int] = set()  # ranks for which there was no room, since anybody has left or been denied
 
     def passes(self, instruction: AnyInstruction) -> bool:
@@ -81,15 +82,22 @@ class Pager:
         """A rank could not leave the device, or go on to disk; on the device it hears what it was told meanwhile."""
         if self.residency.here(event.rank):
             self._said += self.residency.released(event.rank)
-        spilled, self.broke = self._crowding.refused(event, self._turns)
+        spilled, why = self._crowding.refused(event, self._turns)
+        early = next((rank for rank in self.residency.asking if self._is_early(rank)), None)
         if spilled is not None:
             self._send(spilled, Place.SPILLING, PageOut(rank=spilled, disk=True))
+        elif why and event.full and early is not None:  # it goes back, and on to disk if need be
+            self._crowding.waiting = event.rank
+            self._answer(early, False)
+        else:
+            self.broke = why
 
     def _came(self, event: PagedIn) -> None:
         self._seen.ledger.close("page", event.rank)
         self.residency.came(event)
+        self._crowding.waiting = None
         if event.error:
-            self.broke = "" if event.full and self._others_hold(event.rank) else event.error
+            self.broke = "" if event.full and event.rank not in self._alone else event.error
             self._sent_back.add(event.rank)
             self._try_again(event.rank)
             return
@@ -142,6 +150,7 @@ class Pager:
         for victim in leaving:
             self._send(victim, Place.LEAVING, PageOut(rank=victim))
         beside = bool(self.residency.at(Place.LEAVING))
+        (self._alone.discard if self._others_hold(rank) else self._alone.add)(rank)
         self._send(rank, Place.COMING, PageIn(rank=rank, beside=beside))
         return True
 
@@ -178,9 +187,12 @@ class Pager:
 
     def _keeps_others(self, rank: int) -> bool:
         """Whether the rank comes before its turn and cannot, while nobody goes on who is on the device."""
-        early = not self.residency.here(rank) and self._state(rank) is not State.RUNNING
         here = (other for other in self._seen.ranks.values() if self.residency.still(other.rank))
-        return early and not any(self._acts(other) for other in here)
+        return self._is_early(rank) and not any(self._acts(other) for other in here)
+
+    def _is_early(self, rank: int) -> bool:
+        """Whether a rank that is not on the device need not be there yet."""
+        return not self.residency.here(rank) and self._state(rank) is not State.RUNNING
 
     def _could_leave(self, rank: int) -> bool:
         """Whether any other rank may be able to leave for this one later."""
