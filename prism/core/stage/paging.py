@@ -21,6 +21,10 @@ from prism.core.stage.stuck import absent, awaited
 
 TOUCH = (Answer, Deliver, Run)
 """What a rank is told that makes it use its memory."""
+NOT_ALONE = (
+    "ranks were refused memory of their device while others ran there at the same time, and could not leave; "
+    "set devices.slots to 1, and each has the device for itself"
+)
 MAY_LEAVE = (State.BLOCKED, State.READY, State.FINISHING)
 """States in which nothing of a rank runs on the device, once the results it has been given are in its tensors."""
 
@@ -171,7 +175,14 @@ class Pager:
             self._answer(rank, False)
         stuck = [rank for rank in self.residency.asking if not self._could_leave(rank) or self._keeps_others(rank)]
         if stuck:
-            self._answer(min(stuck, key=self.residency.here), False)
+            self._deny(min(stuck, key=self.residency.here))
+
+    def _deny(self, rank: int) -> None:
+        """There is no room for the rank; if it has not enough by itself either, its program runs out of memory."""
+        running = any(other.state in HOLDS_SLOT for other in self._beside(rank))
+        if running and self.residency.here(rank):
+            self._seen.exchange.warnings.add("not_alone", NOT_ALONE, rank)
+        self._answer(rank, False)
 
     def _victims(self, rank: int) -> Iterator[int]:
         """Ranks that may leave for another, the one whose turn is furthest first; none whose turn is before its own."""
