@@ -10,7 +10,7 @@ from prism.core.events import AnyEvent, Delivered, Exited, Finished, Folded, Pag
 from prism.core.instructions import AnyInstruction, Deliver, PageIn, PageOut, Release, Room, Run
 from prism.core.stage import residency
 from prism.core.stage.admission import UNBOUNDED, HostMemory
-from prism.core.stage.residency import SPARE, Place
+from prism.core.stage.residency import SPARE, Place, ResidencyCount
 from prism.core.stage.turns import QUANTUM
 from tests.core import sharing_device
 from tests.core.actors import RESULT, Stage, all_reduce, blocked, bytes_of, joined, launched, posted, waited
@@ -50,6 +50,14 @@ def paged(stage: Stage) -> list[AnyInstruction]:
     assert stage.hear(left(1)) == [Room(rank=3)]
     stage.hear(posted(3, 1, all_reduce(), payload=bytes_of(3, 1)))
     return stage.hear(waited(3, 1))
+
+
+def ended(device: sharing_device.Device, seed: int) -> ResidencyCount:
+    """What has moved in a run in which all ranks came to their ends."""
+    world = device.stage.world
+    assert (world.diagnosis, world.broke) == (None, ""), f"seed {seed}: {world.diagnosis} {world.broke}"
+    assert not any(process.out_of_memory for process in device.processes.values()), f"seed {seed}"
+    return world.pager.residency.count
 
 
 def test_without_pressure_nothing_is_said() -> None:
@@ -223,9 +231,7 @@ def test_ranks_that_fit_in_turn_all_come_to_their_ends(slots: int, monkeypatch: 
         size = slots * (max(map(sum, wants)) + sharing_device.SPARE) + luck.randrange(4)
         device = sharing_device.Device(size, Stage(6, slots=slots), luck)
         device.run(wants)
-        world = device.stage.world
-        assert (world.diagnosis, world.broke) == (None, ""), f"seed {seed}: {world.diagnosis} {world.broke}"
-        moves += world.pager.residency.count.paged.out.count
+        moves += ended(device, seed).paged.out.count
     assert moves > 60
 
 
@@ -246,10 +252,7 @@ def test_ranks_that_fit_in_turn_come_to_their_ends_if_host_memory_holds_who_come
             host=(slots + 1) * most + luck.randrange(2 * most),
         )
         device.run(wants)
-        world = device.stage.world
-        assert (world.diagnosis, world.broke) == (None, ""), f"seed {seed}: {world.diagnosis} {world.broke}"
-        assert not any(process.out_of_memory for process in device.processes.values()), f"seed {seed}"
-        spilled += world.pager.residency.count.spilled.back.count
+        spilled += ended(device, seed).spilled.back.count
     assert spilled > 0
 
 
@@ -267,9 +270,7 @@ def test_programs_of_several_groups_come_to_their_ends(devices: int, monkeypatch
         host = (slots + 1) * most + luck.randrange(2 * most + 1)
         device = Programs(room, stage, luck, host=host, devices=devices, groups=groups)
         device.run(steps)
-        assert (stage.world.diagnosis, stage.world.broke) == (None, ""), f"seed {seed}"
-        assert not any(process.out_of_memory for process in device.processes.values()), f"seed {seed}"
-        moves += stage.world.pager.residency.count.paged.out.count
+        moves += ended(device, seed).paged.out.count
     assert moves > 400
 
 
@@ -295,10 +296,7 @@ def test_ranks_on_several_devices_come_to_their_ends(slots: int, monkeypatch: py
         size = slots * (max(map(sum, wants)) + sharing_device.SPARE) + luck.randrange(4)
         device = sharing_device.Device(size, Stage(18, slots=slots), luck, devices=3)
         device.run(wants)
-        world = device.stage.world
-        assert (world.diagnosis, world.broke) == (None, ""), f"seed {seed}: {world.diagnosis} {world.broke}"
-        assert not any(process.out_of_memory for process in device.processes.values()), f"seed {seed}"
-        moves += world.pager.residency.count.paged.out.count
+        moves += ended(device, seed).paged.out.count
     assert moves > 60
 
 

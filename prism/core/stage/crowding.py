@@ -16,7 +16,7 @@ ELSE = ", or set devices.spill to a folder on a disk"
 
 
 class Crowding:
-    """Of the ranks of one device; `spills`: whether copies may go on to disk."""
+    """Of all ranks, whatever their devices; `spills`: whether copies may go on to disk."""
 
     def __init__(self, residency: Residency, spills: bool) -> None:
         self.waiting: int | None = None  # a rank that is not told to leave until another has moved
