@@ -1,7 +1,7 @@
 """Jobs on two GPUs: for real, predicted from one of them, and emulated beside the other; all in one table.
 
     python -m benchmarks.two_gpus [--runs 3] [--iterations 23] [--captured 23] [--for 520] [--ranks 24]
-                                  [--start 60] [--keep FOLDER] [--json FILE] [JOB...]
+                                  [--start 60] [--parts paced,...] [--keep FOLDER] [--json FILE] [JOB...]
 
 In order of value: what NCCL's operations cost between the GPUs, the table that predictions and emulations use;
 predictions with paced answers; of each job predictions (calibration and replay on the first GPU) and emulations of
@@ -22,91 +22,18 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from benchmarks.gpu_runs import TAKES
 from benchmarks.turns import Batch, Run, batch
-from benchmarks.two_gpus_runs import EXACT, MEGATRON, Runs
+from benchmarks.two_gpus_lists import KNOWN, PARTS, listed
+from benchmarks.two_gpus_runs import Runs
 from benchmarks.two_gpus_table import show
 
-KNOWN = ("ddp", "tp", "pp", "fsdp2", "moe", "hf", *MEGATRON)
-PROFILED = ("ddp", "tp", "fsdp2")
-PACED = ("ddp", "tp", "fsdp2")
-TOGETHER, APART = [("0", "1")], [("0",), ("1",)]
 TURN_S = 30.0
 SHORTEST_S = 40.0
 """A batch that would have less does not begin."""
 BUSY_S = 0.3
-
-
-def listed(runs: Runs, jobs: list[str], times: int, gpus: int) -> list[list[Run]]:
-    """All runs, the most valuable first; those of a list begin once the list before it is done.
-
-    What is compared has its turns side by side: a machine is not the same minutes later.
-    """
-    takes = {job: TAKES.get(job, 2.5) for job in jobs}
-    plain = [job for job in jobs if job not in MEGATRON]
-    real = plain if gpus == 0 else jobs
-    captured = [Run("links", runs.links, 2, TOGETHER, (3.0, 3.0))] if gpus else []
-    for number, job in enumerate(jobs):
-        captured.append(_captured("captured", runs.captured, job, number % max(gpus, 1), takes[job]))
-    # Each has the machine to itself; the real runs that it is compared with come next.
-    paced = [
-        [_untimed(f"paced-{job}", runs.paced, job, (takes[job], 2.0))] for job in PACED if job in jobs and gpus > 1
-    ]
-    found = [_untimed(f"unheld-{job}", runs.unheld, job, (takes[job], takes[job])) for job in real if gpus]
-    for number in range(1, times + 1):
-        for job in jobs:
-            found.append(_predicted(runs, job, number, takes[job], gpus))
-            found += [_real(runs, job, number, takes[job], (f"captured-{job}",))] if job in real else []
-    for number in range(1, times + 1):
-        for job in plain:
-            found.append(_emulated(runs, job, number, True, takes[job]))
-            found.append(_real(runs, job, times + number, takes[job], (f"predicted-{job}-{number}",)))
-    for job in (job for job in jobs if gpus and job in PROFILED):
-        predicted = (f"predicted-{job}-1",)
-        for name in ("first", "emulated", "second"):
-            start = partial(runs.profiled, job, name)
-            if name == "emulated":
-                found.append(Run(f"{name}-{job}", start, 1, APART[:1], (takes[job], 2.0), predicted))
-            else:
-                found.append(Run(f"{name}-{job}", start, 2, TOGETHER, (takes[job], takes[job]), predicted))
-    if gpus:
-        found.append(Run("nccl", runs.nccl, 2, TOGETHER, (8.0, 8.0)))
-        found += [Run(f"engine-{b}", partial(runs.engine, b), 1, APART[:1], (8.0, 8.0)) for b in (True, False)]
-        found.append(Run("passing", runs.passing, 2, TOGETHER, (8.0, 8.0)))
-    # These are slow to get ready: others of their batch would wait for them.
-    slow = [_emulated(runs, job, 1, beside, takes[job]) for job in jobs if job in MEGATRON for beside in (True, False)]
-    together = [_emulated(runs, job, 1, False, takes[job]) for job in plain]
-    short = enumerate(job for job in jobs if job not in EXACT)
-    exact = [_captured("exact", runs.exact, job, number % max(gpus, 1), takes[job]) for number, job in short]
-    return [captured, *paced, found, slow, together, exact]
-
-
-def _real(runs: Runs, job: str, number: int, takes: float, after: tuple[str, ...]) -> Run:
-    return Run(f"real-{job}-{number}", partial(runs.real, job), 2, TOGETHER, (takes, takes), after)
-
-
-def _untimed(name: str, start: Callable[[str], None], job: str, takes: tuple[float, float]) -> Run:
-    return Run(name, lambda _: start(job), 2, takes=takes)
-
-
-def _captured(name: str, start: Callable[[str, int], None], job: str, gpu: int, takes: float) -> Run:
-    place = (2 * takes, 0.0) if gpu == 0 else (0.0, 2 * takes)
-    return Run(f"{name}-{job}", lambda _: start(job, gpu), 2, takes=place)
-
-
-def _predicted(runs: Runs, job: str, number: int, takes: float, gpus: int) -> Run:
-    after = (f"captured-{job}", *(["links"] if gpus else []))
-    return Run(f"predicted-{job}-{number}", partial(runs.predicted, job, number), 2, APART, (2 * takes, 0.0), after)
-
-
-def _emulated(runs: Runs, job: str, number: int, beside: bool, takes: float) -> Run:
-    name = f"{'emulated' if beside else 'together'}-{job}-{number}"
-    start, after = partial(runs.emulated, job, number, beside), (f"predicted-{job}-{number}",)
-    return Run(name, start, 1, APART[:1], (takes + 1.0, 1.0), after)
 
 
 class Busy:
@@ -153,6 +80,13 @@ def carry_out(runs: Runs, lists: list[list[Run]], options: argparse.Namespace, u
                 print(f"  {name}: {why[-600:]}", flush=True)
 
 
+def _parts(text: str) -> list[str]:
+    parts = list(filter(None, text.split(",")))
+    if wrong := sorted({*parts} - {*PARTS}):
+        raise argparse.ArgumentTypeError(f"no such part: {', '.join(wrong)}; there are {', '.join(PARTS)}")
+    return parts
+
+
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -163,6 +97,7 @@ def main() -> None:
     parser.add_argument("--for", dest="duration", type=float, default=520.0, help="seconds")
     parser.add_argument("--ranks", type=int, default=24, help="that get ready at one time")
     parser.add_argument("--start", type=float, default=60.0, help="seconds for that, once captures are done")
+    parser.add_argument("--parts", type=_parts, default=PARTS, help=f"what else is run, of {','.join(PARTS)}")
     parser.add_argument("--keep", type=Path, help="folder for what the runs leave; left out: none of it is kept")
     parser.add_argument("--json", type=Path, help="left out: two_gpus.json in the folder")
     options = parser.parse_args()
@@ -175,7 +110,7 @@ def main() -> None:
         keep.mkdir(parents=True, exist_ok=True)
         file = options.json or keep / "two_gpus.json"
         runs = Runs(keep, file, gpus, options.iterations, options.captured, until)
-        lists = listed(runs, options.jobs or list(KNOWN), options.runs, gpus)
+        lists = listed(runs, options.jobs or list(KNOWN), options.runs, gpus, options.parts)
         carry_out(runs, lists, options, until, keep)
         show(runs.found)
 
