@@ -47,13 +47,13 @@ finally:
         torch.cuda.synchronize()
         profile.stop()
 
-told = (
-    profile.profiler.kineto_results.events() if profile.profiler is not None else []
-)  # all that torch makes of them takes long
+assert profile.profiler is not None
+told = profile.profiler.kineto_results.events()  # what torch makes of them takes long
+own = torch.cuda.current_device()  # the virtual ranks' kernels may be on another one
 kernels = sorted(
     (event.start_ns() / 1e3, event.end_ns() / 1e3, event.name())
     for event in told
-    if event.device_type() == DeviceType.CUDA
+    if event.device_type() == DeviceType.CUDA and event.device_index() == own
 )
 ends = [stop for _, stop, name in kernels if END in name]
 iterations = [
