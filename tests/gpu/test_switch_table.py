@@ -37,10 +37,6 @@ PIECES: dict[str, Any] = {
     "copies_beside_calls": {"gb_per_s": 70.0},
     "calls": moved(1, create=(10, 2.0)),
     "calls_of_two": [moved(1, create=(10, 4.0)), moved(1)],
-    "openings": {
-        "nothing": {"32 MiB": {"us": 28.4}, "128 MiB": {"us": 30.0}},
-        "copies out": {"32 MiB": {"us": 1031.0}},
-    },
 }
 
 
@@ -48,8 +44,6 @@ def test_a_switch_is_measured_by_copies_of_the_same_call_and_by_the_fastest_chec
     lines = table({**FOUND, "pieces": PIECES}).splitlines()
     assert "copies of two processes, host memory huge: 90.0 GB/s (out 52.0, back 45.0)" in lines
     assert "us a call, alone: create 200; of two: create 400" in lines
-    assert "us to open, beside nothing: 32 MiB 28, 128 MiB 30" in lines
-    assert "us to open, beside copies out: 32 MiB 1031" in lines
     assert [line.rpartition("; ")[2] for line in lines if "GiB out" in line] == ["80.0% of PCIe", "40.0% of PCIe"]
     assert "broken: out of memory" in lines
     assert lines[-1] == "driver's checkpoint: out 2.50 s, back 1.00 s; 35.0 x"

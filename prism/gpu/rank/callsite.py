@@ -7,7 +7,7 @@ import os
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from itertools import islice
 from types import FrameType
 
@@ -43,12 +43,12 @@ def callsite() -> str:
     On a thread on which it is nowhere, as where a callback of a library runs, the library's frames take their place.
     """
     frame = sys._getframe(1)
-    return site_of_frames(_callers(frame)) or SEPARATOR.join(islice(_library(_callers(frame)), FRAMES))
+    return _site(frame, _shown) or _site(frame, _library)
 
 
 def site_of(frame: FrameType | None) -> str:
     """The same for another thread, given its innermost frame; empty for none."""
-    return site_of_frames(_callers(frame))
+    return _site(frame, _shown)
 
 
 def site_of_frames(frames: Iterable[tuple[str, int]]) -> str:
@@ -63,19 +63,24 @@ def site_of_error(error: BaseException) -> str:
     return site_of_frames(reversed(frames))
 
 
-def _library(frames: Iterable[tuple[str, int]]) -> Iterator[str]:
-    for path, line in frames:
-        if path.startswith(LIBRARIES) and not path.startswith(_CALLED):
-            yield f"{path.removeprefix(LIBRARIES)}:{line}"
+def _site(frame: FrameType | None, shown: Callable[[str], str]) -> str:
+    """The innermost frames of files that are shown; which line others are at is not looked up, as that takes long."""
+    found: list[str] = []
+    while frame is not None and len(found) < FRAMES:
+        if path := shown(frame.f_code.co_filename):
+            found.append(f"{path}:{frame.f_lineno}")
+        frame = frame.f_back
+    return SEPARATOR.join(found)
+
+
+@functools.cache
+def _library(path: str) -> str:
+    """How a file of a library is told, "" for one that is none, or that stands between the program and PRISM."""
+    library = path.startswith(LIBRARIES) and not path.startswith(_CALLED)
+    return path.removeprefix(LIBRARIES) if library else ""
 
 
 @functools.cache
 def _shown(path: str) -> str:
     """How a file of the program is told, "" for one that is not the program's."""
     return "" if path.startswith(_HIDDEN) else path.removeprefix(_base)
-
-
-def _callers(frame: FrameType | None) -> Iterator[tuple[str, int]]:
-    while frame is not None:
-        yield frame.f_code.co_filename, frame.f_lineno
-        frame = frame.f_back

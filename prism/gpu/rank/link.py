@@ -145,8 +145,7 @@ class Link(RankPayloads, Line, Stopwatch):
             if blocks and self._memory is not None and (weighed := self._memory.weigh()) is not None:
                 self.tell(weighed)
             waited = Waited(rank=self.rank, handles=handles, blocks=blocks, site=self._site(), compute=compute)
-            kept = self._answered and self._kept and not pending  # what it waits for was kept too, and goes before it
-            (self.hold if blocks else self.keep if kept else self.tell)(waited)
+            (self.hold if blocks else self.keep if self._may_keep(pending) else self.tell)(waited)
         else:
             self._completer.hand_over()
         for operation in pending:
@@ -156,6 +155,10 @@ class Link(RankPayloads, Line, Stopwatch):
     def _asks_before(self, pending: Sequence[Pending]) -> bool:
         """Whether to give up the slot before these are waited for, and go on only when told to."""
         return not all(p.done() for p in pending)
+
+    def _may_keep(self, pending: Sequence[Pending]) -> bool:
+        """Whether nobody waits to hear of a wait for these: what it waits for was kept too, and goes before it."""
+        return self._answered and bool(self._kept) and not pending
 
     def poll(self, handle: int) -> bool:
         """Whether an operation is done; where it is not, others run first."""

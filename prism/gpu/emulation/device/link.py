@@ -78,7 +78,7 @@ class DeviceLink(TwoThreads, SandboxLink):
                 main=self.thread() == self._main,
             )  # fmt: skip
             taken = self.participant.take(told)
-            self._send(pack(told))
+            (self._send if taken is None else self._keep)(pack(told))
         if taken is None:
             self._pending[handle] = pending
             return Accepted(handle, Fate.LEFT)
@@ -88,12 +88,16 @@ class DeviceLink(TwoThreads, SandboxLink):
             self._open[handle] = op
         else:  # else the device shows it, when it comes to it
             self.participant.show(op)
-            self.tell(Completed(rank=self.rank, handle=handle))
+            self.keep(Completed(rank=self.rank, handle=handle))
         return Accepted(handle, Fate.CARRIED if entries is None or entries else Fate.EMPTY, step)
 
     def recorded_result(self, step: PostStep, outputs: Sequence[torch.Tensor]) -> Callable[[], None] | None:
         """What puts the result of a step into its outputs once NCCL is done; here nothing: NCCL's own counts."""
         return None
+
+    def _may_keep(self, pending: Sequence[Pending]) -> bool:
+        """What the device sees to is said soon enough: each time that wakes somebody up, and holds the program."""
+        return not pending
 
     def mark(self) -> None:
         """An iteration ends here, for the device as soon as it comes to it."""
@@ -118,8 +122,10 @@ class DeviceLink(TwoThreads, SandboxLink):
         while (report := self.engine.state()) is None:
             for handle, op in list(self._open.items()):
                 if self.participant.over(op):
-                    self.tell(Completed(rank=self.rank, handle=handle))
+                    self.keep(Completed(rank=self.rank, handle=handle))
                     del self._open[handle]
+            if self._kept:
+                self._speak()
             time.sleep(LOOK_S)
         self._failed(report)
 
