@@ -133,6 +133,7 @@ class Setup(Message, frozen=True):
     scratch: str = ""  # filled in by the worker: it lies on its host
     ferries: dict[str, str] = {}  # where payloads of the other workers' hosts are got, by their names
     folder: str = ""  # the coordinator's working directory, where the program would be started; "" leaves it
+    changed: dict[bytes, bytes | None] = {}  # variables of the environment since the worker began; None: gone
     marker: str = ""  # a file beside the logs, which workers see that share the output folder; "" where all do
     spread: Spread | None = None  # of an emulation on several hosts
     device: str = "cpu"  # the kind of device that ranks run on: cpu or cuda

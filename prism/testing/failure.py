@@ -28,6 +28,17 @@ class RanksFailed(AssertionError):
 RanksFailed.__module__ = "prism.testing"  # where users find it, and what pytest calls it
 
 
+def unreturned(ranks: list[int]) -> Diagnosis | None:
+    """What is told of ranks that ended as if all were well, and left no value; None if there are none."""
+    if not ranks:
+        return None
+    return Diagnosis(
+        kind="rank_failed",
+        summary=f"{_named(ranks)} ended before {'its' if len(ranks) == 1 else 'their'} function returned",
+        ranks=[RankState(rank=rank, state="ended with exit code 0") for rank in ranks],
+    )
+
+
 def _lines(diagnosis: Diagnosis, logs: dict[int, str]) -> Iterator[str]:
     yield f"{diagnosis.kind}: {_first_line(diagnosis.summary)}"  # first: it is all that pytest's last lines show
     if diagnosis.last_common is not None:

@@ -20,13 +20,13 @@ from typing import Any, Literal, Self
 from prism.coordinator import Coordinator
 from prism.core.devices import Model
 from prism.core.graph import Graph
-from prism.crew import Crew
 from prism.errors import ProgramError, RunError
 from prism.result import Result
 from prism.scenario import Capture, Devices, Output, Program, Scenario, World
 from prism.scenario.quantities import SIZE
 from prism.testing.carrying import carried
-from prism.testing.failure import RanksFailed
+from prism.testing.failure import RanksFailed, unreturned
+from prism.testing.lasting import LastingCrew
 from prism.testing.rank import Call, value_path
 
 INTERRUPT_S = 5.0
@@ -75,7 +75,7 @@ class Worlds:
         self._folder = folder or Path(self._temporary.name if self._temporary else "")
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="prism-worlds", daemon=True)
-        self._crew: Crew | None = None
+        self._crew: LastingCrew | None = None
         self._runs = 0
 
     def __enter__(self) -> Self:
@@ -106,7 +106,7 @@ class Worlds:
         folder: Path | None = None,
         **kwargs: Any,
     ) -> Ranks:
-        """Run a function, or a script with `args`, as `size` ranks.
+        """Run a function, or a script with `args`, as `size` ranks, with the environment and the directory of now.
 
         backend: the ranks of a function are in a process group of it before it begins; None: it makes its own.
         memory: of a rank's device, in bytes or as in "8MiB", beyond which torch.OutOfMemoryError is raised.
@@ -130,9 +130,12 @@ class Worlds:
             stages=("capture",),
         )
         result, graph = self._captured(scenario, folder / "run")
-        if result.diagnosis is not None:
-            failed = [state.rank for state in result.diagnosis.ranks]
-            raise RanksFailed(result.diagnosis, {rank: _log(folder / "run", rank) for rank in failed})
+        diagnosis = result.diagnosis
+        if diagnosis is None and callable(target):
+            diagnosis = unreturned([rank for rank in range(size) if not value_path(folder, rank).exists()])
+        if diagnosis is not None:
+            failed = [state.rank for state in diagnosis.ranks]
+            raise RanksFailed(diagnosis, {rank: _log(folder / "run", rank) for rank in failed})
         assert graph is not None, "a run without a diagnosis has a graph"
         values = [_value(folder, rank) for rank in range(size)] if callable(target) else []
         return Ranks(values, result, graph, folder / "run")
@@ -153,7 +156,7 @@ class Worlds:
 
     async def _made(self, scenario: Scenario, out: Path) -> Coordinator:
         if self._crew is None:
-            self._crew = await Crew().__aenter__()
+            self._crew = await LastingCrew().__aenter__()
         return Coordinator(scenario, out, crew=self._crew)
 
     def _end_crew(self) -> None:
@@ -214,8 +217,7 @@ def _program(
 
 
 def _value(folder: Path, rank: int) -> Any:
-    path = value_path(folder, rank)
-    return pickle.loads(path.read_bytes()) if path.exists() else None  # a rank that left with sys.exit has none
+    return pickle.loads(value_path(folder, rank).read_bytes())
 
 
 def _name(target: Callable[..., Any] | str | Path) -> str:

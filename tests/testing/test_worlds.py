@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,34 @@ def test_an_exception_names_the_rank_and_shows_its_output(prism_world: Any) -> N
     assert failed.value.diagnosis.kind == "rank_failed"
     assert "ValueError: no such layer" in str(failed.value)
     assert "about to fail" in failed.value.logs[1]
+
+
+@pytest.mark.parametrize("code", [0, None])
+def test_a_rank_that_leaves_before_its_function_returned_is_named(prism_world: Any, code: int | None) -> None:
+    def program() -> int:
+        if dist.get_rank() > 0:
+            print("enough")
+            raise SystemExit(code)
+        return 1
+
+    with pytest.raises(RanksFailed) as failed:
+        prism_world(program, size=3)
+    assert str(failed.value).splitlines()[:2] == [
+        "rank_failed: ranks 1-2 ended before their function returned",
+        "  ranks 1-2: ended with exit code 0",
+    ]
+    assert failed.value.logs == {1: "enough\n", 2: "enough\n"}
+
+
+def test_so_is_one_whose_process_ends_at_once(prism_world: Any) -> None:
+    with pytest.raises(RanksFailed, match="rank 0 ended before its function returned"):
+        prism_world(os._exit, 0, size=1)
+
+
+def test_a_script_may_leave(prism_world: Any, tmp_path: Path) -> None:
+    script = tmp_path / "leaves.py"
+    script.write_text("import sys\nsys.exit(0)")
+    assert len(prism_world(script, size=1)) == 0
 
 
 def test_a_capacity_is_held(prism_world: Any) -> None:

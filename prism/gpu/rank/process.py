@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
 import socket
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -34,6 +36,7 @@ def live(birth: Birth) -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the coordinator hears it and ends the run in order
     name = f"{birth.rank}.log" if setup.stage == "capture" else f"{birth.rank}.{setup.stage}.log"
     redirect(Path(setup.logs) / name)
+    _keep_up(setup.changed)
     os.environ.update(environment(birth))
     line = connect(Path(birth.socket))
     link = _link(birth, line)
@@ -47,6 +50,8 @@ def live(birth: Birth) -> NoReturn:
     life = Life(birth, link, meter, Breakdown(link, meter))
     try:
         find_modules(program.script)
+        with contextlib.suppress(OSError):  # another host need not have it
+            os.chdir(setup.folder)
         watch(program.marker, life.mark, life.notice, program.script, program.module)
         if setup.memory:
             meter.limit(setup.memory)
@@ -56,6 +61,15 @@ def live(birth: Birth) -> NoReturn:
     except BaseException as error:
         life.fail(error)
     life.end(ending)
+
+
+def _keep_up(changed: Mapping[bytes, bytes | None]) -> None:
+    """Do to the environment what was done to the coordinator's since the worker, and so the fork server, began."""
+    for name, value in changed.items():
+        if value is None:
+            os.environb.pop(name, None)
+        else:
+            os.environb[name] = value
 
 
 def _take_the_place(birth: Birth, link: Link) -> None:
