@@ -58,3 +58,9 @@ def beyond_gloo(rank: int) -> list[str]:
 @pytest.mark.parametrize(("face", "slots"), [("native", 1), ("native", 2), ("python", 2)])
 def test_calls_that_gloo_lacks_give_what_they_should(face: str, slots: int, tmp_path: Path) -> None:
     assert printed("beyond_gloo.py", slots, face, tmp_path / "out") == [beyond_gloo(rank) for rank in range(WORLD)]
+
+
+@pytest.mark.parametrize("face", ["native", "python"])
+def test_calls_that_do_not_fit_are_refused_where_they_are_made(face: str, tmp_path: Path) -> None:
+    found = printed("refused_here.py", 2, face, tmp_path / "out")
+    assert [lines[-1] for lines in found] == ["REFUSED 6 [4.0, 4.0]"] * WORLD

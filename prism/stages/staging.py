@@ -92,6 +92,8 @@ def spill_folder(scenario: Scenario) -> str:
     if scenario.devices.spill is None:
         return ""
     folder = (scenario.base / scenario.devices.spill).resolve()
+    if folder.exists() and not folder.is_dir():
+        raise RunError(f"$.devices.spill: {folder} is no folder; name one on a disk")
     if not folder.is_dir():
         raise RunError(f"$.devices.spill: {folder} is not there; make it, on a disk")
     if lies_in_memory(folder):

@@ -16,6 +16,7 @@ from prism.core.semantics import rules
 from prism.core.stage.op import SELF_CONTAINED
 from prism.core.stage.unmatched import ANY
 from prism.gpu.group.arguments import Tensors, count_of, dtype_of
+from prism.gpu.group.fitting import refuse_irreducible, refuse_misfit, refuse_sparse
 from prism.gpu.group.synthesis import synthesise
 from prism.gpu.group.tensors import nbytes
 from prism.gpu.group.work import Batch, Operation, Wrap
@@ -79,6 +80,9 @@ class Posting:
         compute = self._link.arrived()
         self._refuse_impossible(kind, send, recv, **fields)
         tensors = like or inputs or outputs
+        refuse_sparse(kind, tensors)
+        refuse_misfit(self.backend, kind, inputs, outputs, self.rank, len(self.ranks))
+        refuse_irreducible(kind, fields.get("reduce", ""), inputs)
         call = Call(
             kind=kind,
             dtype=dtype_of(tensors) if tensors else "none",

@@ -134,6 +134,7 @@ def environment(birth: Birth) -> dict[str, str]:
         "WORLD_SIZE": str(setup.world_size),
         "LOCAL_WORLD_SIZE": str(min(per_node, setup.world_size - rank // per_node * per_node)),
         "GROUP_WORLD_SIZE": str(-(-setup.world_size // per_node)),
+        "ROLE_NAME": "default",
         "ROLE_RANK": str(rank),
         "ROLE_WORLD_SIZE": str(setup.world_size),
         "MASTER_ADDR": "127.0.0.1",
