@@ -55,7 +55,13 @@ def test_what_fits_passes(kind: OpKind, inputs: list[torch.Tensor], outputs: lis
 
 @pytest.mark.parametrize(
     ("reduce", "dtype"),
-    [("band", torch.float32), ("sum", torch.uint16), ("max", torch.complex64), ("bxor", torch.bfloat16)],
+    [
+        ("band", torch.float32),
+        ("sum", torch.uint16),
+        ("max", torch.complex64),
+        ("bxor", torch.bfloat16),
+        ("sum", torch.float8_e5m2),
+    ],
 )
 def test_a_type_that_cannot_be_reduced_so_is_refused(reduce: str, dtype: torch.dtype) -> None:
     with pytest.raises(RuntimeError, match=f"all_reduce: cannot use {reduce} with"):

@@ -18,9 +18,11 @@ ORDERED = frozenset(("min", "max"))
 
 def refuse_misfit(backend: str, kind: OpKind, inputs: Tensors, outputs: Tensors, rank: int, size: int) -> None:
     """Raise where inputs and outputs differ in type, or hold other numbers of elements than the collective moves."""
-    kinds = list(dict.fromkeys(str(tensor.dtype) for tensor in (*inputs, *outputs)))
+    kinds = {tensor.dtype for tensor in (*inputs, *outputs)}
     if inputs and outputs and len(kinds) > 1:
-        text = f"{kind.name.lower()}: inputs and outputs must have one dtype, got {' and '.join(kinds)}"
+        text = (
+            f"{kind.name.lower()}: inputs and outputs must have one dtype, got {' and '.join(sorted(map(str, kinds)))}"
+        )
         raise (TypeError if backend == "nccl" else RuntimeError)(text)
     given, got = count_of(inputs), count_of(outputs)
     if kind is OpKind.ALL_GATHER and len(outputs) == 1 and got != given * size:
@@ -44,5 +46,6 @@ def refuse_irreducible(kind: OpKind, reduce: str, tensors: Tensors) -> None:
     """Raise for a type that cannot be reduced so; `reduce`: "" for what is no reduction."""
     for dtype in {tensor.dtype for tensor in tensors if reduce}:
         bits = reduce in BITWISE and dtype not in INTEGRAL
-        if bits or dtype in UNSIGNED or (dtype.is_complex and reduce in ORDERED):
+        eight = dtype.is_floating_point and dtype.itemsize == 1  # sums are made by torch on the CPU, which has none
+        if bits or eight or dtype in UNSIGNED or (dtype.is_complex and reduce in ORDERED):
             raise RuntimeError(f"{kind.name.lower()}: cannot use {reduce} with {str(dtype).removeprefix('torch.')}")
