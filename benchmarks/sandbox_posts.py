@@ -22,8 +22,7 @@ import torch
 import torch.distributed as dist
 
 from prism.gpu.emulation.device.link import DeviceLink
-from tests.gpu import test_paced_link
-from tests.gpu.test_paced_link import Stage, step
+from tests.gpu.test_paced_link import OpenLink, Stage, step
 
 
 class PlainLink(DeviceLink):
@@ -35,9 +34,7 @@ class PlainLink(DeviceLink):
 
 def stage_of(kind: type[DeviceLink], posts: int) -> Stage:
     """A rank with a link of that kind, which will post so often; what it says is read and dropped."""
-    test_paced_link.OpenLink, before = kind, test_paced_link.OpenLink  # type: ignore[misc,assignment]
-    stage = Stage(Path(tempfile.mkdtemp()), [step() for _ in range(posts)])
-    test_paced_link.OpenLink = before  # type: ignore[misc]
+    stage = Stage(Path(tempfile.mkdtemp()), [step() for _ in range(posts)], kind)
     (line,) = (each for each in vars(stage.line).values() if isinstance(each, socket.socket))
     line.settimeout(None)
     threading.Thread(target=lambda: [None for _ in iter(lambda: line.recv(1 << 16), b"")], daemon=True).start()
@@ -69,7 +66,7 @@ def main() -> None:
     options = parser.parse_args()
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     tensor = torch.zeros(1)
-    kinds = {"emulated": PlainLink, "paced": test_paced_link.OpenLink}
+    kinds = {"emulated": PlainLink, "paced": OpenLink}
     stages = {name: stage_of(kind, options.rounds * options.posts) for name, kind in kinds.items()}
 
     def ours(stage: Stage) -> None:

@@ -56,7 +56,7 @@ def test_sandbox_ranks_that_would_share_a_gpu_through_mps_are_refused(
         given = on_gpu(emulate=Emulate(sandbox=tuple(range(ranks))))
         return staging.emulation_setup(given, Folder(tmp_path), tmp_path, held={}, recorded=False, attach=False)
 
-    monkeypatch.setattr(staging, "gpus", lambda: 1)
+    monkeypatch.setattr(staging.nvml, "visible", lambda environment: [0])
     monkeypatch.setattr(staging.mps, "serves", lambda environment: True)
     assert emulated(1)
     with pytest.raises(RunError, match="end the service"):

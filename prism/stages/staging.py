@@ -15,7 +15,7 @@ from prism.core.stage.admission import HostMemory
 from prism.core.stage.kept import Kept, PayloadCount
 from prism.errors import RunError
 from prism.folder import Folder
-from prism.gpu.cuda import mps, residency_abi
+from prism.gpu.cuda import mps, nvml, residency_abi
 from prism.gpu.emulation.device import built
 from prism.net.messages import Emulating, Misfortune, Program, Setup
 from prism.net.scratch import lies_in_memory
@@ -64,9 +64,10 @@ def stage_setup(scenario: Scenario, folder: Folder, stage: str, iterations: int)
 def _refuse_sharing(scenario: Scenario) -> None:
     """Raise RunError where sandbox ranks would share a GPU in a way that does not work."""
     ranks = scenario.emulate.sandbox
-    if len(ranks) > gpus() and mps.serves({**os.environ, **scenario.program.env}):
+    environment = {**os.environ, **scenario.program.env}
+    if nvml.sharing(len(ranks), environment) > 1 and mps.serves(environment):
         raise RunError(
-            f"$.emulate.sandbox: {len(ranks)} ranks on {gpus()} GPUs would share one through NVIDIA's MPS, where they "
+            f"$.emulate.sandbox: some of {len(ranks)} ranks would share a GPU through NVIDIA's MPS, where they "
             "have been found to wait for each other for ever; end the service (echo quit | nvidia-cuda-mps-control), "
             "and they take turns there, or name no more ranks than there are GPUs"
         )

@@ -256,7 +256,7 @@ def test_ranks_that_fit_in_turn_come_to_their_ends_if_host_memory_holds_who_come
     assert spilled > 0
 
 
-@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("devices", [1, 2, 3])
 def test_programs_of_several_groups_come_to_their_ends(devices: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(residency, "SPARE", sharing_device.SPARE)
     moves = 0
@@ -284,20 +284,6 @@ def test_a_rank_on_another_device_leaves_once_in_vain() -> None:
     assert stage.world.pager.residency.beside(1, 3)
     assert not stage.world.pager.residency.beside(2, 3)
     assert stage.world.pager.residency.beside(0, 2), "of rank 0 nothing is known"
-
-
-@pytest.mark.parametrize("slots", [1, 2])
-def test_ranks_on_several_devices_come_to_their_ends(slots: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(residency, "SPARE", sharing_device.SPARE)
-    moves = 0
-    for seed in range(30):
-        luck = random.Random(seed)
-        wants = [[luck.randrange(1, 9) for _ in range(2)] + [0, 0] for _ in range(18)]
-        size = slots * (max(map(sum, wants)) + sharing_device.SPARE) + luck.randrange(4)
-        device = sharing_device.Device(size, Stage(18, slots=slots), luck, devices=3)
-        device.run(wants)
-        moves += ended(device, seed).paged.out.count
-    assert moves > 60
 
 
 def test_host_memory_that_cannot_hold_who_comes_and_who_leaves_ends_the_run(

@@ -21,6 +21,7 @@ from prism.gpu.cuda import watch
 from prism.gpu.cuda.nvml import Clocks
 from prism.gpu.emulation.device import recorded
 from prism.gpu.emulation.device.communicator import DeviceCommunicator
+from prism.gpu.emulation.device.link import DeviceLink
 from prism.gpu.emulation.device.paced import PacedLink
 from prism.gpu.emulation.device.told import Told
 from tests.gpu.cuda_stage import OPEN, Line
@@ -38,14 +39,14 @@ class OpenLink(PacedLink):
 class Stage:
     """Rank 0 of two in a sandbox, of which these steps were recorded; the test calls what C++ calls around NCCL."""
 
-    def __init__(self, folder: Path, steps: Sequence[PostStep]) -> None:
+    def __init__(self, folder: Path, steps: Sequence[PostStep], kind: type[DeviceLink] = OpenLink) -> None:
         for name in ("scratch", "record"):
             (folder / name).mkdir(exist_ok=True)
         ours, theirs = socket.socketpair()
         OPEN.append(theirs)
         self.driver, self.line = FakeDriver(), Line(ours)
         arguments = (0, theirs, folder / "scratch", folder / "record", "s1", True, EVERYTHING)
-        self.link = link = OpenLink(*arguments, driver=self.driver)
+        self.link = link = kind(*arguments, driver=self.driver)
         taken = iter(enumerate(steps))
         link.participant = SimpleNamespace(begin=lambda: None, take=lambda call: next(taken))  # type: ignore[assignment]
         entries = {number: range(number, number + 1) for number in range(len(steps))}

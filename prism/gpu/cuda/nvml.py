@@ -53,6 +53,11 @@ def visible(environment: Mapping[str, str]) -> list[int]:
     return found
 
 
+def sharing(processes: int, environment: Mapping[str, str]) -> int:
+    """How many of so many processes with these variables have one GPU, if they are dealt out over those they see."""
+    return -(-processes // max(len(visible(environment)), 1))
+
+
 def name(gpu: int) -> str:
     """The model of a GPU."""
     handle, text = _handle(gpu), ctypes.create_string_buffer(NAME_LENGTH)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 
+from prism.gpu.cuda import nvml
 from prism.gpu.emulation.device.engine import Engine
-from prism.gpu.emulation.device.life import sharing
 from prism.gpu.emulation.device.link import DeviceLink
 from prism.gpu.emulation.device.nccl import Carriers
 from prism.gpu.emulation.device.paced import PacedLink
@@ -26,7 +27,7 @@ def device_link(birth: Birth, line: socket.socket) -> DeviceLink:
     pool = emulation.pool // len(schedule.touching.sandbox)
     link.engine = Engine(
         schedule, birth.rank, directory, payloads, pool, link.driver.index, emulation.arc_device,
-        sharing(emulation.sandbox),
+        nvml.sharing(len(emulation.sandbox), os.environ),
     )  # fmt: skip
     link.carriers = Carriers(link.engine, directory)
     return link

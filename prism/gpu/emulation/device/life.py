@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 from prism.gpu.cuda import nvml
@@ -13,13 +12,8 @@ from prism.gpu.rank.link import Link
 from prism.net.messages import Setup
 
 
-def sharing(sandbox: Sequence[int]) -> int:
-    """How many sandbox ranks have one GPU of those that this process may see."""
-    return -(-len(sandbox) // max(len(nvml.visible(os.environ)), 1))
-
-
 def prepare(setup: Setup, link: Link) -> CudaMeter:
     """Make ready; returns the meter. A snapshot of memory goes beside the logs, if there is one."""
     assert setup.emulation is not None
-    prepare_environment(link.rank, shared=sharing(setup.emulation.sandbox) > 1)
+    prepare_environment(link.rank, shared=nvml.sharing(len(setup.emulation.sandbox), os.environ) > 1)
     return CudaMeter(Path(setup.logs) / f"{link.rank}.emulate.memory.pickle")

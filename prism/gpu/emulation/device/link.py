@@ -96,7 +96,7 @@ class DeviceLink(TwoThreads, SandboxLink):
         return None
 
     def _may_keep(self, pending: Sequence[Pending]) -> bool:
-        """What the device sees to is said soon enough: each time that wakes somebody up, and holds the program."""
+        """Whether the device sees to all of it: saying so wakes somebody up, which would hold the program each time."""
         return not pending
 
     def mark(self) -> None:
