@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
 import pytest
-from running import Run, capture, scenario
+from running import Run, capture, emulate, scenario
 
 from prism.core.devices import MODELS, Model
-from prism.scenario import Devices
+from prism.core.graph import NodeKind, OpKind
+from prism.scenario import Calibrate, Capture, Devices, Emulate
 
 PROGRAMS = Path(__file__).parent / "programs"
 MEGATRON = Path(__file__).parent / "jobs" / "job_megatron.py"
@@ -34,6 +37,32 @@ def run(
 def lines(done: Run, *beginnings: str) -> list[list[str]]:
     """The lines that begin so, by rank."""
     return [[line for line in text.splitlines() if line.startswith(beginnings)] for text in done.output]
+
+
+def test_a_program_waits_for_what_another_stream_has_waited_for_where_its_own_waits_for_that(tmp_path: Path) -> None:
+    given = scenario(
+        PROGRAMS / "sharded_on_gpu.py", ("3",), 2, semantics="auto", capture=Capture(payloads="all"),
+        calibrate=Calibrate(warmup=1), emulate=Emulate(sandbox=(0,)), devices=Devices(present_as="cuda", slots=2),
+        stages=("capture", "calibrate", "replay", "emulate"),
+    )  # fmt: skip
+    done = emulate(given, tmp_path / "out")
+    assert (done.result.status, done.result.diagnosis) == ("ok", None)
+    graph = done.graph
+    assert graph is not None
+    rank = graph.nodes[: graph.lane_ptr[1]]
+    last = rank[np.flatnonzero(rank["kind"] == NodeKind.MARK)[-2] :]
+    steps = last[last["kind"] != NodeKind.COMPUTE]
+    gathers = graph.ops["kind"] == OpKind.ALL_GATHER
+    ahead = [  # posted while another one is under way, and waited for later
+        first["ref"] for first, second in pairwise(steps)
+        if first["kind"] == NodeKind.POST == second["kind"] and gathers[first["ref"]] != gathers[second["ref"]]
+    ]  # fmt: skip
+    assert ahead
+    awaited = graph.wait_ops[graph.wait_ptr[0] :]
+    assert sorted(awaited.tolist()) == sorted(2 * [*range(len(graph.ops))])  # each once, on either rank
+    captured = [line for line in (tmp_path / "out" / "ranks" / "0.log").read_text().splitlines() if "loss" in line]
+    assert lines(done, "loss") == [captured]
+    assert len(captured) == 3
 
 
 def test_what_needs_a_gpu_says_so(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from prism.errors import RunError
 from prism.folder import Folder
 from prism.scenario import STAGES, Capture, Devices, Emulate, Program, Scenario
 from prism.stages import kinds, staging
@@ -49,20 +48,20 @@ def test_captured_ranks_have_few_queues_unless_somebody_says_otherwise(
     assert queues(on_gpu(), "capture") is None
 
 
-def test_sandbox_ranks_that_would_share_a_gpu_through_mps_are_refused(
+def test_sandbox_ranks_that_share_a_gpu_through_mps_have_many_queues_unless_somebody_says_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def emulated(ranks: int) -> object:
-        given = on_gpu(emulate=Emulate(sandbox=tuple(range(ranks))))
-        return staging.emulation_setup(given, Folder(tmp_path), tmp_path, held={}, recorded=False, attach=False)
+    def queues(ranks: int, **own: str) -> str | None:
+        program = Program(script=str(PROGRAM), env=own)
+        given = on_gpu(emulate=Emulate(sandbox=tuple(range(ranks))), program=program)
+        setup = staging.emulation_setup(given, Folder(tmp_path), tmp_path, held={}, recorded=False, attach=False)
+        return setup.program.env.get(staging.QUEUES)
 
     monkeypatch.setattr(staging.nvml, "visible", lambda environment: [0])
     monkeypatch.setattr(staging.mps, "serves", lambda environment: True)
-    assert emulated(1)
-    with pytest.raises(RunError, match="end the service"):
-        emulated(2)
+    assert [queues(1), queues(2), queues(2, **{staging.QUEUES: "8"})] == [None, "32", "8"]
     monkeypatch.setattr(staging.mps, "serves", lambda environment: False)
-    assert emulated(2)
+    assert queues(2) is None
 
 
 @pytest.mark.parametrize(("payloads", "taken"), [("all", "control"), ("control", "control"), ("none", "none")])

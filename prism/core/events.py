@@ -65,12 +65,16 @@ class Staged(Event, frozen=True):
 
 
 class Waited(Event, frozen=True):
-    """The rank waits for operations it posted; with `blocks` it goes on only after a Run."""
+    """The rank waits for operations it posted; with `blocks` it goes on only after a Run.
+
+    `beside`: in a stream beside the program's own, which is no step of its record; it waits for them later.
+    """
 
     handles: tuple[int, ...]
     blocks: bool
     site: str = ""
     compute: int = 0
+    beside: bool = False
 
 
 class Polled(Event, frozen=True):

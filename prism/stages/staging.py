@@ -23,9 +23,10 @@ from prism.result import DeviceClocks
 from prism.scenario import STAGES, Fault, Scenario
 from prism.stages.kinds import device_kind, gpus
 
-QUEUES, CAPTURED = "CUDA_DEVICE_MAX_CONNECTIONS", "2"
+QUEUES, CAPTURED, SHARED = "CUDA_DEVICE_MAX_CONNECTIONS", "2", "32"
 """Hardware queues of a process: CUDA takes 8 where nothing is said, and a GPU has room for 100 such processes at most.
-One that takes turns with others needs few; in stages that are timed it has as many as it would have."""
+One that takes turns with others needs few; in stages that are timed it has as many as it would have. Under NVIDIA's MPS
+that is fewer, and what a sandbox rank computes comes to stand behind a kernel that waits for another rank there."""
 
 
 def stage_setup(scenario: Scenario, folder: Folder, stage: str, iterations: int) -> Setup:
@@ -61,23 +62,20 @@ def stage_setup(scenario: Scenario, folder: Folder, stage: str, iterations: int)
     )
 
 
-def _refuse_sharing(scenario: Scenario) -> None:
-    """Raise RunError where sandbox ranks would share a GPU in a way that does not work."""
-    ranks = scenario.emulate.sandbox
-    environment = {**os.environ, **scenario.program.env}
-    if nvml.sharing(len(ranks), environment) > 1 and mps.serves(environment):
-        raise RunError(
-            f"$.emulate.sandbox: some of {len(ranks)} ranks would share a GPU through NVIDIA's MPS, where they "
-            "have been found to wait for each other for ever; end the service (echo quit | nvidia-cuda-mps-control), "
-            "and they take turns there, or name no more ranks than there are GPUs"
-        )
-
-
 def _on_gpu(environment: Mapping[str, str], stage: str) -> dict[str, str]:
     """The environment of a program that runs on a GPU in a stage, which may be beside many others."""
     given = _with(environment, residency_abi.library_path())
     if stage == "capture" and QUEUES not in os.environ:
         given.setdefault(QUEUES, CAPTURED)
+    return given
+
+
+def _in_sandbox(scenario: Scenario) -> dict[str, str]:
+    """The environment of sandbox ranks on GPUs, which may share one."""
+    given = _with(scenario.program.env, built.library_path())
+    around = {**os.environ, **given}
+    if nvml.sharing(len(scenario.emulate.sandbox), around) > 1 and mps.serves(around) and QUEUES not in os.environ:
+        given.setdefault(QUEUES, SHARED)
     return given
 
 
@@ -117,8 +115,7 @@ def emulation_setup(
     setup = stage_setup(scenario, folder, "emulate", emulate.iterations or scenario.capture.iterations or 0)
     program = setup.program
     if setup.device == "cuda":  # memory is not paged: sandbox ranks do not take turns
-        program = msgspec.structs.replace(program, env=_with(scenario.program.env, built.library_path()))
-        _refuse_sharing(scenario)
+        program = msgspec.structs.replace(program, env=_in_sandbox(scenario))
     if emulate.program is not None:
         script = str((scenario.base / emulate.program).resolve())
         program = msgspec.structs.replace(program, script=script, module="")

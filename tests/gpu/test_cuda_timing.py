@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -22,7 +23,7 @@ from prism.gpu.cuda.timing import Timing
 from prism.gpu.cuda.watch import ClockWatch
 from prism.gpu.group.synthesis import synthesise
 from tests.gpu.cuda_stage import on_stage
-from tests.gpu.fake_cuda import FakeDriver
+from tests.gpu.fake_cuda import FakeDriver, FakeStream
 from tests.gpu.test_cuda_capture import floats, result
 
 
@@ -169,6 +170,32 @@ class TestTimingAlone:
         timing.conclude()
         assert told == [-1, 2_000_000, 0, 1_000_000]
 
+    def test_what_lies_behind_a_later_point_of_another_stream_took_nothing(self) -> None:
+        driver, told = FakeDriver(), list[int]()
+        timing = Timing(driver, lambda first, durations: told.extend(durations))
+        for at in (5.0, 2.0, 6.0):  # of a stream, of one that is behind it, and of the first again
+            driver.ms = at
+            timing.step()
+            timing.resume()
+        timing.conclude()
+        assert told == [-1, 0, 1_000_000]
+
+    def test_a_step_in_a_stream_beside_holds_the_program_by_nothing(self) -> None:
+        driver, told, own = FakeDriver(), list[int](), list[Any]()
+        timing = Timing(driver, lambda first, durations: told.extend(durations), lambda: own[-1] if own else None)
+        timing.step()
+        timing.resume()
+        own.append(driver.default)
+        driver.ms = 1.0
+        timing.step()
+        driver.ms = 30.0  # until the other stream has done what was posted
+        timing.resume()
+        own.clear()
+        driver.ms = 4.0
+        timing.step()
+        timing.conclude()
+        assert told == [-1, 1_000_000, 3_000_000]
+
     def test_it_holds_nobody(self) -> None:
         driver = FakeDriver()
         timing = Timing(driver, lambda first, durations: None)
@@ -220,6 +247,17 @@ class TestCompensation:
         timing.step()
         timing.conclude()
         assert told == [-1, 50_000_000, 1_000_000]
+
+    def test_who_calls_in_a_stream_beside_gets_its_lead_back_in_its_own(self) -> None:
+        driver, beside = FakeDriver(), FakeStream("beside")
+        timing = CompensatedTiming(driver, lambda first, durations: None, lambda: driver.default)
+        asleep: list[str] = []
+        driver.sleep = lambda ns: asleep.append(driver.current().name)  # type: ignore[method-assign]
+        with driver.on(beside):
+            timing.step()
+            driver.ms += 1.0
+            timing.resume()
+        assert asleep == ["default"]
 
     def test_a_rank_tells_what_its_device_took(self, tmp_path: Path) -> None:
         with on_stage(tmp_path, answered=True, kept=Kept(payloads="none")) as stage:

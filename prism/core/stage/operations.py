@@ -36,7 +36,8 @@ class Operations(Turns):
 
     def on_waited(self, rank: Rank, event: Waited) -> None:
         """A rank waits for operations."""
-        self.exchange.wait(event)
+        if not event.beside:
+            self.exchange.wait(event)
         rank.waits = event.handles
         rank.awaits = rank.unfinished(event.handles) if event.blocks else ()
         if rank.awaits:

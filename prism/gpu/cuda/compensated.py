@@ -10,8 +10,10 @@ afterwards.
 
 from __future__ import annotations
 
+from typing import Any
+
 from prism.gpu.cuda.driver import Driver
-from prism.gpu.cuda.timing import Step, Timing, Told
+from prism.gpu.cuda.timing import Own, Step, Timing, Told
 
 LONGEST = 20_000_000
 """ns: a step that takes longer is no usual one, as where something is measured or loaded; nobody is held for it."""
@@ -23,9 +25,11 @@ LAUNCH = 20_000
 class CompensatedTiming(Timing):
     """A Timing that gives back what the host loses of its lead to PRISM, and takes what it would lose to NCCL."""
 
-    def __init__(self, driver: Driver, told: Told) -> None:
-        super().__init__(driver, told)
+    def __init__(self, driver: Driver, told: Told, own: Own = lambda: None) -> None:
+        super().__init__(driver, told, own)
         self._arrived = 0  # when the program has called
+        self._stream: Any = None  # the one in which it computes, where it called in another
+        self._computed: Any = None  # the event at the end of what that had to do
         self._held: int | None = None  # of the newest step, until the program goes on from it
         self.idle = 0  # steps at which the device had nothing left to do
 
@@ -33,6 +37,9 @@ class CompensatedTiming(Timing):
         """The program calls: what follows is no part of its time."""
         if self._called is None:
             super().call()
+            self._computed, self._stream = self._called, self._own()
+            if self._called is not None and self._stream is not None:
+                self._computed = self._driver.mark(self._stream, timed=True)
             self._arrived = self._driver.now()
 
     def step(self, held: int = 0) -> None:
@@ -43,7 +50,8 @@ class CompensatedTiming(Timing):
     def resume(self) -> None:
         """The program goes on from the last step."""
         if self._last is not None and self._last.before is not None and self._held is not None:
-            self._make_up_for(self._last, self._held)
+            with self._driver.on(self._stream or self._driver.current()):
+                self._make_up_for(self._last, self._held)
         self._held = None
         super().resume()
 
@@ -52,7 +60,7 @@ class CompensatedTiming(Timing):
         took = self._driver.now() - self._arrived
         if took > LONGEST:
             return
-        ahead = self._ahead(step, took)
+        ahead = self._ahead(took)
         if ahead is None:
             if not self._is_far():
                 self._driver.sleep(took - held)
@@ -65,11 +73,11 @@ class CompensatedTiming(Timing):
         """Whether the device has not even come to the end of the step before the last one."""
         return bool(self._steps) and not self._steps[-1].over()
 
-    def _ahead(self, step: Step, took: int) -> int | None:
+    def _ahead(self, took: int) -> int | None:
         """By how many ns the host was ahead when the program called; None where it still is, after all that it took."""
-        if not step.before.query():
+        if not self._computed.query():
             return None
         now = self._driver.mark(self._driver.current(), timed=True)
         self._driver.spin(now)
-        idled: float = step.before.elapsed_time(now)
+        idled: float = self._computed.elapsed_time(now)
         return max(0, took - round(idled * 1e6))

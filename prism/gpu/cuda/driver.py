@@ -41,7 +41,8 @@ class Driver:
 
     def mark(self, stream: Any, timed: bool = False) -> Any:
         """An event at the end of what the stream has to do now; who waits for it on the host sleeps."""
-        event = torch.cuda.Event(enable_timing=timed, blocking=True)  # type: ignore[no-untyped-call]
+        event: Any = torch.cuda.Event(enable_timing=timed, blocking=True)  # type: ignore[no-untyped-call]
+        event.of_prism = True
         event.record(stream)
         return event
 

@@ -45,7 +45,7 @@ class CudaLink(TwoThreads, DeviceLink):
         self._unwaited: dict[int, None] = {}  # operations of the device that the program has not waited for
         self._gates: dict[Any, Gate] = {}  # by the stream that parks
         self._slots = Slots(self.driver)
-        self._timing = CompensatedTiming(self.driver, self._told)
+        self._timing = CompensatedTiming(self.driver, self._told, self.own_stream)
         self._watch: ClockWatch | None = None
         self._cost: PostingCost | None = None  # of NCCL's calls, once the program has posted one
         self._batch = 0  # the newest one whose cost has been counted

@@ -16,6 +16,9 @@ from prism.gpu.cuda.driver import Driver
 Told = Callable[[int, tuple[int, ...]], None]
 """Hears the number of a step and the ns of the segments before it and those after it."""
 
+Own = Callable[[], Any]
+"""The stream in which the program computes, where its current one is another; else None."""
+
 
 class Step(NamedTuple):
     """The events before and after a step; None where the program had not used the device yet."""
@@ -32,13 +35,14 @@ class Step(NamedTuple):
 class Timing:
     """The steps of one program; `told` hears of segments in their order, some time after they are over."""
 
-    def __init__(self, driver: Driver, told: Told) -> None:
+    def __init__(self, driver: Driver, told: Told, own: Own = lambda: None) -> None:
         self._driver = driver
         self._told = told
+        self._own = own
         self._steps: deque[Step] = deque()
         self._called: Any = None  # the event where the program has called, of a step that is not made yet
         self._last: Step | None = None  # the newest one, whose end may still move
-        self._end: Any = None  # the event after the last step that was told of
+        self._end: Any = None  # the latest event after a step that was told of
         self._number = 0  # of the first step that was not told of
 
     @property
@@ -66,8 +70,8 @@ class Timing:
         self._last, self._called = Step(self._last.after, self._last.after), None
 
     def resume(self) -> None:
-        """The program goes on from the last step."""
-        if self._last is not None:
+        """The program goes on from the last step; a stream beside that in which it computes holds it by nothing."""
+        if self._last is not None and self._own() is None:
             self._last = self._last._replace(after=self._event())
 
     def tell(self) -> None:
@@ -98,10 +102,17 @@ class Timing:
         while self._steps and over(self._steps[0]):
             step = self._steps.popleft()
             found.append(self._between(step))
-            self._end = step.after
+            self._end = self._later(step.after)
         if found:
             self._told(self._number, tuple(found))
             self._number += len(found)
+
+    def _later(self, after: Any) -> Any:
+        """Where the device was last when it went on from a step: in another stream that may lie behind it."""
+        if self._end is None or after is None:
+            return after
+        ms: float = self._end.elapsed_time(after)
+        return after if ms >= 0 else self._end
 
     def _between(self, step: Step) -> int:
         """The ns before a step; -1 where the device had no part in it, and the host's clock counts."""

@@ -12,6 +12,7 @@ import torch.distributed as dist
 import torch.distributed.distributed_c10d as c10d
 
 from prism.core.events import Noticed
+from prism.gpu.group.side_streams import SideStreams, watch
 from prism.gpu.rank.children import watch_children
 from prism.gpu.rank.link import Link
 from prism.gpu.rank.own_stores import own_stores
@@ -30,6 +31,9 @@ def substitute(link: Link, world: int, semantics: str, device: str = "cpu", pres
     `device`: the type of the tensors that the program communicates; `presented`: they lie on a CPU all the same.
     """
     Substitution(link, world, semantics, device, presented).install()
+    if device == "cuda":
+        link.side_streams = SideStreams(link)
+        watch(link.side_streams)
     watch_children()
 
 

@@ -52,10 +52,12 @@ class Stream:
         """Wait for nothing."""
 
     def wait_event(self, event: Event) -> None:
-        """Wait for nothing."""
+        """Wait for nothing; what streams depend on is heard of where an event is waited for."""
+        event.wait(self)
 
     def wait_stream(self, stream: Stream) -> None:
-        """Wait for nothing."""
+        """The same, for all that the other one has to do."""
+        self.wait_event(stream.record_event())
 
     def record_event(self, event: Event | None = None) -> Event:
         """Record the event, or a new one."""

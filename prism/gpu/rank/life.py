@@ -46,6 +46,7 @@ class Life:
         """An iteration has ended; if it was the last one to capture, so has the rank."""
         if self._link.forked:
             return
+        self._link.settle_streams()
         self._link.mark()
         self._iterations += 1
         self._breakdown.settle()
@@ -64,6 +65,7 @@ class Life:
         if self._link.forked:
             self.exit(ending.code)
         flush()
+        self._link.settle_streams()
         self._breakdown.settle()
         for summary in [] if cut else self._faults.missed(self._iterations):
             self.notice("fault_not_reached", summary)

@@ -16,6 +16,7 @@ import traceback
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -26,6 +27,7 @@ from prism.core.laps import LapEnd
 from prism.core.stage.kept import Kept
 from prism.exhaustion import Exhausted
 from prism.gpu.group.fold import fold
+from prism.gpu.group.side_streams import SideStreams
 from prism.gpu.processes.host_memory import HostMemory
 from prism.gpu.rank.callsite import callsite
 from prism.gpu.rank.completer import Completer
@@ -68,6 +70,7 @@ class Link(RankPayloads, Line, Stopwatch):
         self._awaited = False  # whether the main thread will wait at once for what it is about to post
         self.compares = False  # whether to tell a checksum of what the program puts in
         self.laps: Laps | None = None  # what is noted of the rank's memory
+        self.side_streams: SideStreams | None = None  # where the program has streams
         self._completer = Completer(self._complete, self._broke_off)
         self._listen()
 
@@ -152,6 +155,24 @@ class Link(RankPayloads, Line, Stopwatch):
             operation.join()
         self.resume()
 
+    def wait_in_stream(self, handles: tuple[int, ...]) -> None:
+        """Wait for operations as a stream does: if it is one beside the program's own, that waits when it joins it."""
+        if not self.is_program() or self.side_streams is None or not self.side_streams.take(handles):
+            self.wait(handles)
+            return
+        with self.excused():
+            pending = [p for h in handles if (p := self._pending.get(h)) is not None]
+            if self._asks_before(pending):
+                self.hold(Waited(rank=self.rank, handles=handles, blocks=True, site=self._site(), beside=True))
+            elif pending:
+                self._speak()
+            for operation in pending:
+                operation.join()
+
+    def is_program(self) -> bool:
+        """Whether this thread is the program's."""
+        return self.thread() == self._main
+
     def _asks_before(self, pending: Sequence[Pending]) -> bool:
         """Whether to give up the slot before these are waited for, and go on only when told to."""
         return not all(p.done() for p in pending)
@@ -181,6 +202,15 @@ class Link(RankPayloads, Line, Stopwatch):
         if answer.error:
             raise RuntimeError(answer.error)
         return answer
+
+    def own_stream(self) -> Any:
+        """The stream in which the program computes, where its current one is another; else None."""
+        return self.side_streams.own() if self.side_streams is not None else None
+
+    def settle_streams(self) -> None:
+        """An iteration ends next, or the program: all that was waited for in streams beside its own is."""
+        if self.side_streams is not None:
+            self.side_streams.settle()
 
     def mark(self) -> None:
         """An iteration ends here."""

@@ -73,7 +73,9 @@ class DeviceCommunicator(Communicator):
         if self._together is not None:
             self._together.add(accepted, outputs)
         if accepted.fate is Fate.CARRIED:
-            return Told(self._link).add(accepted, outputs)
+            told = Told(self._link).add(accepted, outputs)
+            told.drains = call.kind is OpKind.BARRIER
+            return told
         work = self._wrap(operation)
         if accepted.fate is Fate.EMPTY:
             keep_own(call, self.rank, inputs, outputs)

@@ -36,7 +36,7 @@ class PacedLink(DeviceLink):
 
     def __init__(self, *arguments: Any, driver: Driver | None = None) -> None:
         super().__init__(*arguments, driver=driver)
-        self._timing = Timing(self.driver, self._told)
+        self._timing = Timing(self.driver, self._told, self.own_stream)
         self._recorded = Recorded(self.driver)
         self._watch: ClockWatch | None = None
         self._inside = False  # whether the program is in a call of which something was told
