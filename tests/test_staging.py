@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from prism.errors import RunError
 from prism.folder import Folder
 from prism.scenario import STAGES, Capture, Devices, Emulate, Program, Scenario
 from prism.stages import kinds, staging
@@ -48,20 +49,26 @@ def test_captured_ranks_have_few_queues_unless_somebody_says_otherwise(
     assert queues(on_gpu(), "capture") is None
 
 
-def test_sandbox_ranks_that_share_a_gpu_through_mps_have_many_queues_unless_somebody_says_otherwise(
+def test_sandbox_ranks_share_a_gpu_through_mps_with_many_queues_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def queues(ranks: int, **own: str) -> str | None:
+    def emulated(ranks: int, **own: str) -> object:
         program = Program(script=str(PROGRAM), env=own)
         given = on_gpu(emulate=Emulate(sandbox=tuple(range(ranks))), program=program)
-        setup = staging.emulation_setup(given, Folder(tmp_path), tmp_path, held={}, recorded=False, attach=False)
-        return setup.program.env.get(staging.QUEUES)
+        return staging.emulation_setup(given, Folder(tmp_path), tmp_path, held={}, recorded=False, attach=False)
 
     monkeypatch.setattr(staging.nvml, "visible", lambda environment: [0])
     monkeypatch.setattr(staging.mps, "serves", lambda environment: True)
-    assert [queues(1), queues(2), queues(2, **{staging.QUEUES: "8"})] == [None, "32", "8"]
+    assert emulated(1)
+    for own in ({}, {staging.QUEUES: "8"}, {staging.QUEUES: "many"}):
+        with pytest.raises(RunError, match="set CUDA_DEVICE_MAX_CONNECTIONS=32 in the environment"):
+            emulated(2, **own)
+    assert emulated(2, **{staging.QUEUES: "32"})
+    monkeypatch.setenv(staging.QUEUES, "32")
+    assert emulated(2)
+    monkeypatch.delenv(staging.QUEUES)
     monkeypatch.setattr(staging.mps, "serves", lambda environment: False)
-    assert queues(2) is None
+    assert emulated(2)
 
 
 @pytest.mark.parametrize(("payloads", "taken"), [("all", "control"), ("control", "control"), ("none", "none")])

@@ -73,7 +73,8 @@ RESIDENCY_API int32_t residency_open(const char* path, uint32_t slots, uint32_t 
 /* Copy all memory to the pool and give its physical memory back; waits for what the device does. */
 RESIDENCY_API int32_t residency_out(residency_moved* moved);
 
-/* Get physical memory again and copy back; waits up to `patience_ms` for memory that others are giving back. */
+/* Get physical memory again and copy back; waits up to `patience_ms` for each piece of memory that others are giving
+   back. */
 RESIDENCY_API int32_t residency_in(uint32_t patience_ms, residency_moved* moved);
 
 /* Move the host copy to a file, which is removed when it has been read. */

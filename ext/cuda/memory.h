@@ -46,8 +46,7 @@ class Memory {
   /// Give each segment its place in the host copy; returns the bytes of all.
   std::size_t lay_out();
   CopyTimes copy_out();
-  CopyTimes copy_in(const std::vector<Segment*>& away, std::size_t needed,
-                    std::chrono::steady_clock::time_point deadline);
+  CopyTimes copy_in(const std::vector<Segment*>& away, std::size_t needed, std::chrono::milliseconds patience);
 
   std::mutex lock_;
   AddressSpace addresses_;

@@ -41,9 +41,10 @@ residency_moved moved_since(Clock::time_point start, std::size_t bytes, CopyTime
           .starved = times.starved};
 }
 
-/// Attempt until it succeeds, with patience until the deadline; then room is asked for.
+/// Attempt until it succeeds, for so long with patience; then room is asked for.
 template <class Attempt>
-void once_there_is_room(Attempt attempt, Clock::time_point deadline, std::size_t needed) {
+void once_there_is_room(Attempt attempt, std::chrono::milliseconds patience, std::size_t needed) {
+  const auto deadline = Clock::now() + patience;
   bool room = true;
   while (!attempt()) {
     if (const auto now = Clock::now(); now < deadline) {
@@ -125,7 +126,7 @@ residency_moved Memory::in(std::uint32_t patience_ms) {
   std::ranges::sort(away, {}, &Segment::image_offset);
   CopyTimes times;
   try {
-    times = copy_in(away, total, start + std::chrono::milliseconds(patience_ms));
+    times = copy_in(away, total, std::chrono::milliseconds(patience_ms));
   } catch (...) {  // the host copy is whole: all of it may come later
     std::ranges::for_each(away, &Segment::unmap_all);
     throw;
@@ -137,21 +138,21 @@ residency_moved Memory::in(std::uint32_t patience_ms) {
   return moved_since(start, total, times);
 }
 
-CopyTimes Memory::copy_in(const std::vector<Segment*>& away, std::size_t needed, Clock::time_point deadline) {
+CopyTimes Memory::copy_in(const std::vector<Segment*>& away, std::size_t needed, std::chrono::milliseconds patience) {
   Copies copies(*image_, device_, events_);
   const auto open = [&] { return copies.open(); };
   for (Segment* segment : away) {
     for (std::size_t chunk = 0; chunk < segment->chunks(); ++chunk) {
       if (!copies.takes(*segment, chunk)) {
-        once_there_is_room(open, deadline, needed);
+        once_there_is_room(open, patience, needed);
       }
       const auto map = [&] { return segment->map(chunk) || (open() && segment->map(chunk)); };
-      once_there_is_room(map, deadline, needed);
+      once_there_is_room(map, patience, needed);
       copies.in(*segment, chunk);
       needed -= segment->chunk_bytes(chunk);
     }
   }
-  once_there_is_room(open, deadline, needed);
+  once_there_is_room(open, patience, needed);
   copies.wait();
   return copies.times();
 }

@@ -23,10 +23,10 @@ from prism.result import DeviceClocks
 from prism.scenario import STAGES, Fault, Scenario
 from prism.stages.kinds import device_kind, gpus
 
-QUEUES, CAPTURED, SHARED = "CUDA_DEVICE_MAX_CONNECTIONS", "2", "32"
+QUEUES, CAPTURED, SHARED = "CUDA_DEVICE_MAX_CONNECTIONS", "2", 32
 """Hardware queues of a process: CUDA takes 8 where nothing is said, and a GPU has room for 100 such processes at most.
 One that takes turns with others needs few; in stages that are timed it has as many as it would have. Under NVIDIA's MPS
-that is fewer, and what a sandbox rank computes comes to stand behind a kernel that waits for another rank there."""
+sandbox ranks need many, or what one computes stands behind a kernel that waits for the other."""
 
 
 def stage_setup(scenario: Scenario, folder: Folder, stage: str, iterations: int) -> Setup:
@@ -72,11 +72,19 @@ def _on_gpu(environment: Mapping[str, str], stage: str) -> dict[str, str]:
 
 def _in_sandbox(scenario: Scenario) -> dict[str, str]:
     """The environment of sandbox ranks on GPUs, which may share one."""
-    given = _with(scenario.program.env, built.library_path())
+    given, ranks = _with(scenario.program.env, built.library_path()), scenario.emulate.sandbox
     around = {**os.environ, **given}
-    if nvml.sharing(len(scenario.emulate.sandbox), around) > 1 and mps.serves(around) and QUEUES not in os.environ:
-        given.setdefault(QUEUES, SHARED)
+    if nvml.sharing(len(ranks), around) > 1 and mps.serves(around) and not _are_many(around.get(QUEUES, "")):
+        raise RunError(
+            f"$.emulate.sandbox: some of {len(ranks)} ranks would share a GPU through NVIDIA's MPS, where with few "
+            f"hardware queues they wait for each other for ever; set {QUEUES}={SHARED} in the environment, or end the "
+            "service (echo quit | nvidia-cuda-mps-control), and they take turns there"
+        )
     return given
+
+
+def _are_many(queues: str) -> bool:
+    return queues.isdecimal() and int(queues) >= SHARED
 
 
 def _with(environment: Mapping[str, str], library: Path | None) -> dict[str, str]:

@@ -6,8 +6,9 @@ import asyncio
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -20,6 +21,7 @@ from prism.gpu.pruned import Op
 from prism.gpu.pruned.plans import plan
 from prism.result import Result
 from prism.scenario import Calibrate, Devices, Emulate, Fold, Scenario
+from prism.stages.staging import QUEUES, SHARED
 from tests.running import references, scenario
 
 JOBS = Path(__file__).parents[1] / "jobs"
@@ -36,11 +38,11 @@ pytestmark = [
 
 
 class Emulated:
-    """A job under all stages on the GPU; `losses` as captured and as emulated, of each sandbox rank."""
+    """A job captured and emulated on the GPU, `between` in between; `losses` of both, of each sandbox rank."""
 
     def __init__(
         self, job: str, world: int, out: Path, sandbox: tuple[int, ...] = (0,), memory: int = 0,
-        fold: Fold | None = None,
+        fold: Fold | None = None, between: Callable[[], Any] = lambda: None,
     ) -> None:  # fmt: skip
         self.given: Scenario = scenario(
             DETERMINISTIC, (str(JOBS / f"job_{job}.py"), "3"), world, semantics="auto", stages=STAGES,
@@ -48,6 +50,7 @@ class Emulated:
             emulate=Emulate(sandbox=sandbox, contribution="exact"),
         )  # fmt: skip
         self.memory = memory
+        self._between = between
         self.result: Result | None = None
         asyncio.run(self._run(out))
         self.losses = [
@@ -60,6 +63,7 @@ class Emulated:
             self.graph = await run.capture()
             if self.memory:
                 run.scenario = msgspec.structs.replace(run.scenario, devices=Devices(kind="cuda", memory=self.memory))
+            self._between()
             try:
                 self.result = await run.emulate(self.graph)
             except ProgramError:
@@ -123,26 +127,25 @@ def test_a_capped_rank_runs_out_of_memory(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def shared_gpu() -> Iterator[None]:
-    """Processes that share the GPU at one time, by NVIDIA's service for it."""
+def share(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], object]]:
+    """Lets processes that begin from then on share the GPU at one time, by NVIDIA's service for it."""
     if shutil.which("nvidia-cuda-mps-control") is None:
         pytest.skip("nvidia-cuda-mps-control is not there: processes take turns on the GPU")
-    subprocess.run(["nvidia-cuda-mps-control", "-d"], check=True, env=os.environ)
-    yield
+    monkeypatch.setenv(QUEUES, str(SHARED))
+    yield lambda: subprocess.run(["nvidia-cuda-mps-control", "-d"], check=True, env=os.environ)
     subprocess.run(["nvidia-cuda-mps-control"], input=b"quit\n", check=False)
 
 
-@pytest.mark.usefixtures("shared_gpu")
-def test_two_sandbox_ranks_share_a_gpu(tmp_path: Path) -> None:
-    two_do_what_was_captured(tmp_path / "out")
+def test_two_sandbox_ranks_share_a_gpu(tmp_path: Path, share: Callable[[], object]) -> None:
+    two_do_what_was_captured(tmp_path / "out", share)
 
 
 def test_two_sandbox_ranks_take_turns_on_a_gpu(tmp_path: Path) -> None:
     two_do_what_was_captured(tmp_path / "out")
 
 
-def two_do_what_was_captured(out: Path) -> None:
-    run = Emulated("ddp", 4, out, (0, 2))
+def two_do_what_was_captured(out: Path, between: Callable[[], object] = lambda: None) -> None:
+    run = Emulated("ddp", 4, out, (0, 2), between=between)
     assert run.result is not None
     assert run.result.diagnosis is None
     assert len(run.losses) == 2
