@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 
-from prism.gpu.group.side_streams import SideStreams, watch
+from prism.core.calls import Call
+from prism.core.events import Posted, Waited
+from prism.core.graph import OpKind
+from prism.core.record import PostStep
+from prism.core.stage.kept import Kept
+from prism.gpu.group.side_streams import SideStreams
+from prism.gpu.group.stream_calls import watch
 from prism.gpu.presented import streams
+from tests.gpu.cuda_stage import on_stage
+from tests.gpu.test_cuda_capture import floats
+from tests.gpu.test_paced_link import on_stage as on_paced_stage
 
 
 class Link:
@@ -18,10 +29,14 @@ class Link:
 
     def __init__(self) -> None:
         self.waited: list[tuple[int, ...]] = []
+        self.resumed = 0
         self.program = True
 
     def wait(self, handles: tuple[int, ...]) -> None:
         self.waited.append(handles)
+
+    def resume(self) -> None:
+        self.resumed += 1
 
     def is_program(self) -> bool:
         return self.program
@@ -36,6 +51,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         for name in ("record", "wait", "synchronize"):
             patch.setattr(streams.Event, name, getattr(streams.Event, name))
         patch.setattr(streams.Stream, "synchronize", streams.Stream.synchronize)
+        patch.setattr(torch.cuda, "synchronize", lambda device: None)
         for name in ("Stream", "Event", "current_stream", "default_stream"):
             patch.setattr(torch.cuda, name, getattr(streams, name))
         patch.setattr(torch.cuda, "stream", streams.stream_context)
@@ -51,14 +67,33 @@ def link(cuda: Any) -> Link:
 
 @pytest.fixture
 def side(link: Link) -> SideStreams:
+    """After a first iteration, which ended in the default stream."""
     watched = SideStreams(link)
-    watch(watched)
+    watch(watched, link.resume)
+    watched.settle()
     return watched
 
 
 def test_a_wait_in_the_programs_own_stream_is_one(side: SideStreams) -> None:
     assert not side.take((1,))
     assert side.own() is None
+
+
+def test_before_an_iteration_has_ended_no_stream_is_beside_another(link: Link, cuda: Any) -> None:
+    side = SideStreams(link)
+    with cuda.stream(cuda.Stream()):
+        assert not side.take((1,))
+        assert side.own() is None
+
+
+def test_who_waits_in_its_own_stream_as_well_need_not_wait_again(side: SideStreams, link: Link, cuda: Any) -> None:
+    beside = cuda.Stream()
+    with cuda.stream(beside):
+        assert side.take((1,))
+    assert not side.take((1,))
+    cuda.current_stream().wait_stream(beside)
+    side.settle()
+    assert link.waited == []
 
 
 def test_the_program_waits_where_its_stream_waits_for_an_event_behind_the_operation(
@@ -93,13 +128,38 @@ def test_a_wait_passes_through_other_streams(side: SideStreams, link: Link, cuda
     assert link.waited == [(1, 2, 3)]
 
 
-@pytest.mark.parametrize("what", ["event", "stream"])
+@pytest.mark.parametrize("what", ["event", "stream", "device"])
 def test_the_host_waits_for_all_of_the_program(side: SideStreams, link: Link, cuda: Any, what: str) -> None:
     beside = cuda.Stream()
     with cuda.stream(beside):
         assert side.take((1,))
         event = beside.record_event()
-    (event if what == "event" else beside).synchronize()
+    {"event": event.synchronize, "stream": beside.synchronize, "device": cuda.synchronize}[what]()
+    assert (link.waited, link.resumed) == ([(1,)], 1)
+
+
+def test_the_program_is_said_to_wait_before_its_stream_does_and_goes_on_after_that(
+    side: SideStreams, link: Link, cuda: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    monkeypatch.setattr(link, "wait", lambda handles: order.append("told"))
+    monkeypatch.setattr(streams.Event, "wait", lambda event, stream: order.append("waits"))
+    watch(side, lambda: order.append("goes on"))
+    beside = cuda.Stream()
+    with cuda.stream(beside):
+        assert side.take((1,))
+    cuda.current_stream().wait_stream(beside)
+    cuda.current_stream().wait_stream(beside)
+    assert order == ["told", "waits", "goes on", "waits"]
+
+
+def test_calls_take_what_they_took(side: SideStreams, link: Link, cuda: Any) -> None:
+    beside, event = cuda.Stream(), cuda.Event()
+    with cuda.stream(beside):
+        assert side.take((1,))
+    event.record(stream=beside)
+    event.wait(stream=cuda.current_stream())
+    cuda.synchronize(device=0)
     assert link.waited == [(1,)]
 
 
@@ -147,3 +207,45 @@ def test_another_thread_than_the_programs_joins_nothing(side: SideStreams, link:
     link.program = True
     side.settle()
     assert link.waited == [(1,)]
+
+
+def said_in_an_iteration(link: Any, line: Any, posts: dict[str, Callable[[], Any]], cuda: Any) -> list[str]:
+    """What a rank says of a program that posts and waits in two streams."""
+    link.side_streams = SideStreams(link)
+    watch(link.side_streams, link.resume)
+    link.settle_streams()
+    beside = cuda.Stream()
+    with cuda.stream(beside):
+        for post in ("sum", "sum", "barrier"):
+            posts[post]().wait()
+            link.resume()
+    posts["sum"]().wait()
+    link.resume()
+    cuda.current_stream().wait_stream(beside)
+    link.settle_streams()
+    link.mark()
+    told = [line.hear(Posted) for _ in range(4)], [line.hear(Waited) for _ in range(3)]
+    assert not [event for event in line.said() if isinstance(event, Posted | Waited)]
+    return [f"post {one.handle}" for one in told[0]] + [f"wait {one.handles}" for one in told[1]]
+
+
+@pytest.mark.parametrize("kind", ["answered", "paced"])
+def test_ranks_say_alike_of_streams_whoever_answers_them(
+    kind: str, cuda: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SideStreams, "own", lambda streams: None)  # the fake device has streams of its own
+    if kind == "answered":
+        with on_stage(tmp_path, answered=True, kept=Kept(payloads="none")) as stage:
+            posts = {"sum": lambda: stage.group.allreduce([floats(1)]), "barrier": stage.group.barrier}
+            said = said_in_an_iteration(stage.link, stage.line, posts, cuda)
+    else:
+        options = dist.BarrierOptions()
+        options.asyncOp = True
+        steps = [PostStep("default", number, Call(OpKind.ALL_REDUCE), "") for number in range(1, 5)]
+        with on_paced_stage(tmp_path, *steps) as paced:
+            posts = {
+                "sum": lambda: paced.all_reduce(floats(1), in_line=False),
+                "barrier": lambda: paced.group.barrier(options),
+            }
+            said = said_in_an_iteration(paced.link, paced.line, posts, cuda)
+    assert said == ["post 1", "post 2", "post 3", "post 4", "wait (3,)", "wait (4,)", "wait (1, 2)"]

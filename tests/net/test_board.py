@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from prism.net.board import MOVED, POOL, Board
+from prism.net.board import MOVED, POOL, Board, make_cells, map_cells
 
 
 def test_what_one_process_writes_another_reads(tmp_path: Path) -> None:

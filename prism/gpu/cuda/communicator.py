@@ -138,6 +138,9 @@ class CudaCommunicator(Communicator):
             return functools.partial(stand_in, self._driver, call, self.rank, inputs, outputs)
         return super()._stand_in(call, inputs, outputs)
 
+    def _on_device(self, tensor: torch.Tensor) -> bool:
+        return self._driver.holds(tensor)
+
     def _scaled(self, tensors: Tensors, opts: Any) -> Tensors:
         """As they are: what PREMUL_SUM multiplies them by is done on their way, for NCCL allocates nothing for it."""
         factor = premultiplier(opts)

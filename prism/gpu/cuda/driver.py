@@ -57,7 +57,7 @@ class Driver:
 
     def drain(self) -> None:
         """Return when the current stream has done all it has to do."""
-        torch.cuda.current_stream().synchronize()
+        self.mark(self.current()).synchronize()
 
     def capturing(self) -> bool:
         """Whether the current stream is being captured into a CUDA graph."""

@@ -145,11 +145,11 @@ class CudaLink(TwoThreads, DeviceLink):
             self._timing.step(self._charge(call.kind, batch) if isinstance(pending, CudaOperation) else 0)
         return super().post(group, call, payload, pending, compute, batch)
 
-    def wait(self, handles: tuple[int, ...]) -> None:
-        """Wait for operations; while all is answered, that holds streams and not the host."""
-        if self._answered and self.thread() == self._main:
+    def _wait(self, handles: tuple[int, ...], pending: Sequence[Pending]) -> None:
+        """Say that the program waits; while all is answered, that holds streams and not the host."""
+        if self._answered:
             self._timing.step(self._cost.wait if self._cost is not None else 0)
-        super().wait(handles)
+        super()._wait(handles, pending)
 
     def passed(self) -> None:
         """The program's stream goes on from a wait here."""

@@ -49,11 +49,6 @@ class CudaOperation(Operation):
         return self._posted
 
     @property
-    def in_stream(self) -> bool:
-        """A stream waits for it, but where the host drains that."""
-        return not self.drains
-
-    @property
     def watched(self) -> bool:
         """Its future belongs to its stream, and is completed apart from the program."""
         return True

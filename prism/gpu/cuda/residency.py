@@ -26,8 +26,9 @@ from prism.net.messages import Setup
 SHARE = 0.9
 """Of that directory's file system: how much the pool takes at most where the scenario sets no bound."""
 PATIENCE_MS = 200
-"""How long each piece of memory is waited for that another rank gives back at this moment, which takes 3 ms; whoever
-could not leave after all gives back nothing, and no longer is to be waited for that."""
+"""How long each piece of memory is waited for that another rank gives back at this moment: 3 ms once it is at it. Who
+could not leave after all gives back nothing, and who first pins its part of the pool is long at it: then room is asked
+for."""
 PAST_IT = ("expandable_segments:true", "backend:cudamallocasync")
 """Settings of torch's allocator with which it does not use cudaMalloc."""
 

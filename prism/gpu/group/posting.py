@@ -9,6 +9,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
+import torch
+
 from prism.core.calls import Call, Ref
 from prism.core.events import Noticed
 from prism.core.graph import OpKind
@@ -111,6 +113,7 @@ class Posting:
     def _posted(self, call: Call, inputs: Tensors, outputs: Tensors, compute: int) -> Any:
         """Post a call, `compute` ns after the program was resumed; returns its work object."""
         payload, operation = self._carry(call, inputs, outputs)
+        operation.in_stream = self._in_stream(inputs, outputs)
         if self._link.synthesises:
             operation.stand_in = self._stand_in(call, inputs, outputs)
         work = self._wrap(operation)
@@ -128,6 +131,13 @@ class Posting:
         """Put an operation's input where others read it, and make what its result will fill."""
         payload = self._link.save(inputs, self._lasts(call, inputs)) if inputs else None
         return payload, Operation(self._link, outputs, call.peer, call.recv)
+
+    def _in_stream(self, inputs: Tensors, outputs: Tensors) -> bool:
+        """Whether a stream waits for an operation, as NCCL's groups have it; for one without tensors the host does."""
+        return self.backend == "nccl" and any(self._on_device(tensor) for tensor in (*inputs, *outputs))
+
+    def _on_device(self, tensor: torch.Tensor) -> bool:
+        return bool(tensor.is_cuda)
 
     def _stand_in(self, call: Call, inputs: Tensors, outputs: Tensors) -> Callable[[], None]:
         """What makes up a result."""

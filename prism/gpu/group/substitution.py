@@ -12,7 +12,8 @@ import torch.distributed as dist
 import torch.distributed.distributed_c10d as c10d
 
 from prism.core.events import Noticed
-from prism.gpu.group.side_streams import SideStreams, watch
+from prism.gpu.group.side_streams import SideStreams
+from prism.gpu.group.stream_calls import watch
 from prism.gpu.rank.children import watch_children
 from prism.gpu.rank.link import Link
 from prism.gpu.rank.own_stores import own_stores
@@ -33,7 +34,7 @@ def substitute(link: Link, world: int, semantics: str, device: str = "cpu", pres
     Substitution(link, world, semantics, device, presented).install()
     if device == "cuda":
         link.side_streams = SideStreams(link)
-        watch(link.side_streams)
+        watch(link.side_streams, link.resume)
     watch_children()
 
 

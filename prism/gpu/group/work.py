@@ -37,11 +37,7 @@ class Operation:
 
     staged = True  # whether its input is there when it is posted
     settled = False  # whether its result is made up as it is posted, and none is awaited
-
-    @property
-    def in_stream(self) -> bool:
-        """Whether a stream waits for it, and not the host."""
-        return any(tensor.is_cuda for tensor in self.outputs)
+    in_stream = False  # whether the current stream waits for it, and not the host
 
     def __init__(self, link: Link, outputs: Sequence[torch.Tensor], source: int = -1, room: Sequence[int] = ()) -> None:
         self.outputs = list(outputs)
@@ -94,7 +90,7 @@ class Operation:
 
     def wait(self) -> None:
         """Wait as the program does: said to the coordinator, and recorded; raises what the operation failed with."""
-        (self._link.wait_in_stream if self.in_stream else self._link.wait)((self.handle,))
+        self._link.wait((self.handle,), self.in_stream)
         self.arrive()
 
     def wait_for_future(self) -> None:
@@ -162,9 +158,8 @@ class Batch:
 
     def wait(self) -> None:
         """Wait for all of them, as the program does."""
-        in_stream = all(operation.in_stream for operation in self._operations)
-        wait = self._link.wait_in_stream if in_stream else self._link.wait
-        wait(tuple(operation.handle for operation in self._operations))
+        handles = tuple(operation.handle for operation in self._operations)
+        self._link.wait(handles, all(operation.in_stream for operation in self._operations))
         for operation in self._operations:
             operation.arrive()
 

@@ -139,39 +139,49 @@ class Link(RankPayloads, Line, Stopwatch):
         self._batches += 1
         return self._batches
 
-    def wait(self, handles: tuple[int, ...]) -> None:
-        """Wait for operations; on the main thread the slot is given up until they are done and it may go on."""
+    def wait(self, handles: tuple[int, ...], in_stream: bool = False) -> None:
+        """Wait for operations; on the main thread the slot is given up until they are done and it may go on.
+
+        `in_stream`: the current stream waits, and not the host. If it is one beside the program's own, that is no step:
+        the program waits when its own stream joins it.
+        """
         pending = [p for h in handles if (p := self._pending.get(h)) is not None]
-        if self.thread() == self._main:
-            compute = self.lap()
-            blocks = self._asks_before(pending)
-            if blocks and self._memory is not None and (weighed := self._memory.weigh()) is not None:
-                self.tell(weighed)
-            waited = Waited(rank=self.rank, handles=handles, blocks=blocks, site=self._site(), compute=compute)
-            (self.hold if blocks else self.keep if self._may_keep(pending) else self.tell)(waited)
-        else:
+        if not self.is_program():
             self._completer.hand_over()
+        elif in_stream and self.side_streams is not None and self.side_streams.take(handles):
+            self._wait_beside(handles, pending)
+            return
+        else:
+            self._wait(handles, pending)
         for operation in pending:
             operation.join()
         self.resume()
 
-    def wait_in_stream(self, handles: tuple[int, ...]) -> None:
-        """Wait for operations as a stream does: if it is one beside the program's own, that waits when it joins it."""
-        if not self.is_program() or self.side_streams is None or not self.side_streams.take(handles):
-            self.wait(handles)
-            return
+    def _wait(self, handles: tuple[int, ...], pending: Sequence[Pending]) -> None:
+        """Say that the program waits, and hear that it may go on where that has to be heard."""
+        compute = self.lap()
+        blocks = self._asks_before(pending)
+        waited = Waited(rank=self.rank, handles=handles, blocks=blocks, site=self._site(), compute=compute)
+        if blocks:
+            self._give_way(waited)
+        else:
+            (self.keep if self._may_keep(pending) else self.tell)(waited)
+
+    def _wait_beside(self, handles: tuple[int, ...], pending: Sequence[Pending]) -> None:
+        """Hold the program only where it would be held in its own stream as well; it computes on."""
         with self.excused():
-            pending = [p for h in handles if (p := self._pending.get(h)) is not None]
             if self._asks_before(pending):
-                self.hold(Waited(rank=self.rank, handles=handles, blocks=True, site=self._site(), beside=True))
+                self._give_way(Waited(rank=self.rank, handles=handles, blocks=True, site=self._site(), beside=True))
             elif pending:
                 self._speak()
             for operation in pending:
                 operation.join()
 
-    def is_program(self) -> bool:
-        """Whether this thread is the program's."""
-        return self.thread() == self._main
+    def _give_way(self, waited: Waited) -> None:
+        """Give up the slot, once it is told what memory is held meanwhile."""
+        if self._memory is not None and (weighed := self._memory.weigh()) is not None:
+            self.tell(weighed)
+        self.hold(waited)
 
     def _asks_before(self, pending: Sequence[Pending]) -> bool:
         """Whether to give up the slot before these are waited for, and go on only when told to."""
@@ -202,6 +212,10 @@ class Link(RankPayloads, Line, Stopwatch):
         if answer.error:
             raise RuntimeError(answer.error)
         return answer
+
+    def is_program(self) -> bool:
+        """Whether this thread is the program's."""
+        return self.thread() == self._main
 
     def own_stream(self) -> Any:
         """The stream in which the program computes, where its current one is another; else None."""

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
+import torch
+
 from prism.core.calls import Call
 from prism.core.graph import OpKind
 from prism.gpu.emulation.device.link import DeviceLink, Fate
@@ -51,7 +53,7 @@ class DeviceCommunicator(Communicator):
         if not self.carried:
             super().start_coalescing()
             return
-        self._together, self._number = Told(self._link), self._link.next_batch()
+        self._together, self._number = Told(self._link, in_stream=True), self._link.next_batch()
 
     def end_coalescing(self) -> Any:
         """All that was posted since."""
@@ -67,21 +69,23 @@ class DeviceCommunicator(Communicator):
         self._refuse_host(inputs, outputs)
         self._watch_threads()
         operation = Operation(self._link, outputs)
+        operation.in_stream = self._in_stream(inputs, outputs)
         accepted = self._link.post_on_device(self.name, call, compute, self._number, operation)
         operation.handle = accepted.handle
         self.posted += 1
         if self._together is not None:
             self._together.add(accepted, outputs)
         if accepted.fate is Fate.CARRIED:
-            told = Told(self._link).add(accepted, outputs)
-            told.drains = call.kind is OpKind.BARRIER
-            return told
+            return Told(self._link, operation.in_stream).add(accepted, outputs)
         work = self._wrap(operation)
         if accepted.fate is Fate.EMPTY:
             keep_own(call, self.rank, inputs, outputs)
             operation.deliver(None)
         self._link.resume()
         return work
+
+    def _on_device(self, tensor: torch.Tensor) -> bool:
+        return self._link.driver.holds(tensor)
 
     def _scaled(self, tensors: Tensors, opts: Any) -> Tensors:
         """As they are: NCCL multiplies them on their way."""

@@ -70,11 +70,9 @@ class PacedLink(DeviceLink):
         self._recorded.prepare()
         return super().post_on_device(group, call, compute, batch, pending)
 
-    def wait(self, handles: tuple[int, ...]) -> None:
-        """Wait for operations."""
-        if self.thread() == self._main:
-            self._step()
-        super().wait(handles)
+    def _wait(self, handles: tuple[int, ...], pending: Sequence[Pending]) -> None:
+        self._step()
+        super()._wait(handles, pending)
 
     def recorded_result(self, step: PostStep, outputs: Sequence[torch.Tensor]) -> Callable[[], None] | None:
         """What puts the recorded result of a reduction into its outputs, where that can steer the program."""

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 class Told:
     """One operation, or several behind one work object."""
 
-    def __init__(self, link: DeviceLink) -> None:
-        self.drains = False  # whether who waits for it waits on the host, as for a barrier
+    def __init__(self, link: DeviceLink, in_stream: bool) -> None:
+        """`in_stream`: whether the current stream waits for it, and not the host."""
+        self._in_stream = in_stream
         self.at_once = False  # whether the program waits for it where it posts it, and gets no work object
         self._link = link
         self._handles: list[int] = []
@@ -38,7 +39,7 @@ class Told:
 
     def wait(self) -> None:
         """The program waits, which NCCL sees to next."""
-        (self._link.wait if self.drains else self._link.wait_in_stream)(tuple(self._handles))
+        self._link.wait(tuple(self._handles), self._in_stream)
 
     def go_on(self) -> None:
         """The program goes on from its wait."""
