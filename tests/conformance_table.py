@@ -28,6 +28,7 @@ TOLERANCE = 1e-6  # sums in another order
 FAST = (
     "collectives", "uneven_all_gather", "coalescing_device", "messages", "groups", "detail_mode", "rendezvous",
     "rendezvous_tcp", "functional", "data_parallel", "bf16_hook", "sharded", "pipelining", "observers",
+    "graph_breaks",
 )  # fmt: skip
 """The programs that a test run can afford, in the order of the table."""
 

@@ -80,10 +80,9 @@ def limited(meter: MemoryMeter) -> list[str]:
 
 
 def own(meter: MemoryMeter) -> list[MemoryStats | None]:
-    """A block of PRISM's beside one of the program's; the first outlives the scope that it was made in."""
+    """A block of PRISM's beside one of the program's; the first outlives the function that it was made in."""
     meter.reset_peak()
-    with uncounted():
-        block = torch.empty(5000)
+    block = uncounted(torch.empty)(5000)
     other = torch.empty(1, dtype=torch.uint8)
     both = meter.stats()
     del block, other

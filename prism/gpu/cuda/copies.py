@@ -92,7 +92,7 @@ class Copier:
         into.write(ref.part(at, len(buffer)), [memory(buffer)])
         return len(buffer)
 
-    @uncounted()
+    @uncounted
     def _make(self) -> None:
         if not self._buffers:
             self._buffers = [self._driver.pinned(self._capacity) for _ in range(2)]

@@ -55,7 +55,7 @@ def in_place(tensors: Sequence[torch.Tensor], size: int) -> Buffer | None:
     return None
 
 
-@uncounted()
+@uncounted
 def copied(tensors: Sequence[torch.Tensor]) -> Buffer:
     """The elements of some tensors back to back, as they are now; the tensors are not kept."""
     parts = [memoryview(flat_bytes(tensor)).cast("B") for tensor in tensors if tensor.numel()]

@@ -83,7 +83,7 @@ def premultiplier(opts: Any) -> Any:
     return op.__getstate__()[1]  # nothing else of torch tells it
 
 
-@uncounted()
+@uncounted
 def premultiplied(tensors: Tensors, factor: Any) -> Tensors:
     """The tensors times the factor, rounded to their type."""
     return [(tensor.data * factor).to(tensor.dtype) for tensor in tensors]

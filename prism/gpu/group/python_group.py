@@ -1,7 +1,6 @@
 """The communicator as a process group written in Python: for a torch that the C++ backend was not built for.
 
-What it lacks beside the C++ one: torch.compile of DDP; and calls do not pass torch's dispatcher, so profilers do not
-see them.
+What it lacks beside the C++ one: calls do not pass torch's dispatcher, so profilers do not see them.
 """
 
 from __future__ import annotations

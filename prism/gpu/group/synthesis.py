@@ -11,7 +11,7 @@ from prism.core.graph import OpKind
 from prism.gpu.meter.memory import uncounted
 
 
-@uncounted()
+@uncounted
 def synthesise(call: Call, member: int, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
     """Fill the outputs of a group's member from its own inputs where shapes allow that, else with zeros.
 

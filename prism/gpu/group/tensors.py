@@ -25,13 +25,13 @@ def nbytes(tensors: Sequence[torch.Tensor]) -> int:
     return sum(t.numel() * t.element_size() for t in tensors)
 
 
-@uncounted()
+@uncounted
 def save(tensors: Sequence[torch.Tensor], arena: Arena) -> Ref:
     """Write the tensors' elements back to back, each in row-major order."""
     return arena.put([flat_bytes(t) for t in tensors if t.numel()], nbytes(tensors))
 
 
-@uncounted()
+@uncounted
 def load(ref: Ref, library: Reads, into: Sequence[torch.Tensor]) -> None:
     """Fill the tensors from bytes that lie back to back; what the bytes do not reach stays as it was.
 
@@ -56,7 +56,7 @@ def load(ref: Ref, library: Reads, into: Sequence[torch.Tensor]) -> None:
         _scatter(tensor, data)
 
 
-@uncounted()
+@uncounted
 def load_blocks(
     ref: Ref, library: Reads, blocks: Sequence[int], into: Sequence[torch.Tensor], room: Sequence[int]
 ) -> None:

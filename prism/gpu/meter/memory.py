@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, ParamSpec, TypeVar
 
 import torch  # loads the libraries that the extension links to, so it stands before the extension's import
 
 from prism.errors import RunError
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class MemoryStats(NamedTuple):
@@ -110,16 +113,22 @@ class MemoryMeter:
         return PeakParts(*self._allocator.peak_parts()) if self.reason is None else None
 
 
-@contextlib.contextmanager
-def uncounted() -> Iterator[None]:
-    """Blocks that this thread allocates meanwhile are PRISM's own, and neither counted nor limited."""
-    try:
-        from prism.gpu import _allocator
-    except ImportError:  # nothing is counted
-        yield
-        return
-    before = _allocator.count_here(False)
-    try:
-        yield
-    finally:
-        _allocator.count_here(before)
+def uncounted(function: Callable[P, T]) -> Callable[P, T]:
+    """Let blocks that the function allocates, in its thread, be PRISM's own: neither counted nor limited.
+
+    No context manager: Dynamo, which leaves PRISM's code alone, would follow the standard library's part of it.
+    """
+
+    @functools.wraps(function)
+    def alone(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            from prism.gpu import _allocator
+        except ImportError:  # nothing is counted
+            return function(*args, **kwargs)
+        before = _allocator.count_here(False)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _allocator.count_here(before)
+
+    return alone

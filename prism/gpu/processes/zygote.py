@@ -153,6 +153,16 @@ def _import_for_all() -> None:
     torch.set_num_threads(1)  # before any parallel region: a fork would inherit a thread pool without its threads
 
 
+def _keep_dynamo_out() -> None:
+    """Let torch.compile run what is PRISM's as it is, as it does with a backend in C++.
+
+    A compiled program gets there wherever its graph breaks for a collective, and Dynamo follows each call of Python.
+    """
+    import torch
+
+    torch._dynamo.trace_rules.add("prism")
+
+
 def _spare_the_ranks() -> None:
     """Do now what each rank would do: it would write to pages that all share, and so copy them.
 
@@ -173,6 +183,7 @@ def main() -> None:
     line = socket.socket(fileno=int(sys.argv[1]))
     gc.disable()  # next to nothing of what is imported becomes garbage, and looking for it takes a quarter of the time
     _import_for_all()
+    _keep_dynamo_out()
     _spare_the_ranks()
     for name in sys.argv[2:]:
         try:
