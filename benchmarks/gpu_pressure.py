@@ -104,7 +104,7 @@ class Pressure:
     def _captured(self, name: str, world: int, sizes: str, more: str) -> tuple[Run, dict[str, Any], float]:
         out, begun = self._folder(name), time.monotonic()
         scenario(out, PROGRAM, [sizes, STEPS[name]], world, f"devices: {{kind: cuda{more}}}\nstages: [capture]\n")
-        command = [sys.executable, "-m", "prism.coordinator", out / "scenario.yaml", "--out", out / "run", "-q"]
+        command = [sys.executable, "-m", "prism.coordinator", out / "scenario.yaml", "--out", out / "run"]
         failed = run(command, self._limit)
         return read(out / "run" / "ranks", world, failed), result(out), time.monotonic() - begun
 

@@ -147,11 +147,12 @@ def run(command: Sequence[Any], limit: float) -> str:
             told, _ = process.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGINT)
+            told = ""
             try:
-                process.communicate(timeout=PATIENCE_S)
+                told, _ = process.communicate(timeout=PATIENCE_S)
             except subprocess.TimeoutExpired:
                 process.kill()
-            return f"took more than {limit:.0f} s"
+            return f"took more than {limit:.0f} s; {told[-1500:]}".removesuffix("; ")
     return "" if process.returncode == 0 else f"exit {process.returncode}: {told[-1500:]}"
 
 

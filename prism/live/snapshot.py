@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from prism.core.stage.residency import Place, Residency
 from prism.core.stage.states import State
 from prism.core.stage.world import World
 
@@ -20,6 +21,12 @@ LETTERS = {
 }  # fmt: skip
 """new, running, blocked on others, waiting for a slot, ended."""
 NAMES = {"n": "not begun", "r": "running", "b": "blocked", "w": "in line", "e": "ended"}
+PLACES = {
+    Place.HOST: "in host memory", Place.DISK: "on disk", Place.LEAVING: "on their way", Place.SPILLING: "on their way",
+    Place.COMING: "on their way",
+}  # fmt: skip
+ASKING = "asking for room"
+"""Where ranks have the memory that is not on their device, or what they do about it."""
 
 
 class Snapshot(msgspec.Struct, kw_only=True):
@@ -37,6 +44,7 @@ class Snapshot(msgspec.Struct, kw_only=True):
     switches_per_s: float = 0.0
     memory: int = 0  # bytes that processes of ranks hold, where that is bounded
     host: tuple[int, int] = (0, 0)  # bytes of this machine that are taken, and that it has
+    away: dict[str, int] = {}  # ranks whose memory is not on their device, by where it is
 
     def text(self) -> str:
         """One line for a person."""
@@ -50,6 +58,8 @@ class Snapshot(msgspec.Struct, kw_only=True):
             told.append(f"{self.memory / 1024**3:.1f} GiB")
         elif self.host[1]:
             told.append(f"memory {self.host[0] / 1024**3:.1f} of {self.host[1] / 1024**3:.0f} GiB")
+        if self.away:
+            told.append("of devices: " + ", ".join(f"{count} {where}" for where, count in self.away.items()))
         if self.eta_s is not None:
             told.append(f"{self.eta_s:,.0f} s left")
         return "; ".join(told)
@@ -63,6 +73,14 @@ def host_memory(table: Path = Path("/proc/meminfo")) -> tuple[int, int]:
     except (OSError, KeyError, ValueError):
         return 0, 0
     return total - free, total
+
+
+def away(residency: Residency) -> dict[str, int]:
+    """Ranks whose memory is not on their device, by where it is, and those that ask for more of it."""
+    found = Counter(name for place, name in PLACES.items() for _ in residency.at(place))
+    if residency.asking:
+        found[ASKING] = len(residency.asking)
+    return dict(found)
 
 
 class Watch:
@@ -112,6 +130,7 @@ class Watch:
             switches_per_s=max(0, switches - self.now.switches) / max(at - self._seen, 1e-9),
             memory=world.admission.held,
             host=self._host(),
+            away=away(world.pager.residency),
         )
         self._seen = at
         return self.now

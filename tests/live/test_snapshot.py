@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from prism.core.events import Launched, Marked
+from prism.core.events import Launched, Marked, Pressed
 from prism.core.stage.capture import Capture
+from prism.core.stage.residency import Place, Residency
 from prism.core.stage.world import World
-from prism.live.snapshot import INTERVAL_S, Watch, host_memory
+from prism.live.snapshot import INTERVAL_S, Watch, away, host_memory
+from tests.core.actors import joined, posted, waited
 
 
 class Clock:
@@ -47,6 +49,20 @@ def test_the_memory_of_the_host_is_read_or_left_out(tmp_path: Path) -> None:
     seen = watch.look(begun())
     assert seen is not None
     assert "memory" not in seen.text()
+
+
+def test_it_tells_whose_memory_is_not_on_a_device() -> None:
+    world, watch = begun(), Watch(host=lambda: (0, 0))
+    for rank in (0, 1):
+        world.handle(joined(rank, range(4)))
+        world.handle(posted(rank, 1))
+    world.handle(waited(0, 1))
+    world.handle(Pressed(rank=1, nbytes=1 << 30))
+    assert world.pager.residency.place(0) is Place.LEAVING
+    seen = watch.look(world)
+    assert seen is not None
+    assert seen.text().endswith("; of devices: 1 on their way, 1 asking for room")
+    assert away(Residency()) == {}
 
 
 def test_it_does_not_look_more_often_than_eyes_need() -> None:
