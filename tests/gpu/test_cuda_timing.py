@@ -92,6 +92,29 @@ Segment = tuple[Kernels, int, int]
 KERNELS = st.lists(st.tuples(st.integers(0, 300), st.integers(0, 300)), max_size=6)
 
 
+class Clocked(FakeStream):
+    """A stream that has work to do up to some time."""
+
+    free = 0.0
+
+
+class Streams(FakeDriver):
+    """A device with two streams that do their work side by side."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.default, self.beside = Clocked("default"), Clocked("beside")
+
+    def mark(self, stream: Any, timed: bool = False) -> Any:
+        event = super().mark(stream, timed)
+        event.at = max(self.ms, stream.free)
+        return event
+
+    def work(self, ms: float) -> None:
+        stream: Any = self.current()
+        stream.free = max(stream.free, self.ms) + ms
+
+
 def _launch(driver: FakeDriver, kernels: Kernels) -> None:
     for host, device in kernels:
         driver.ms += host / 1000
@@ -181,17 +204,19 @@ class TestTimingAlone:
         assert told == [-1, 0, 1_000_000]
 
     def test_a_step_in_a_stream_beside_holds_the_program_by_nothing(self) -> None:
-        driver, told, own = FakeDriver(), list[int](), list[Any]()
+        driver, told, own = Streams(), list[int](), list[Any]()
         timing = Timing(driver, lambda first, durations: told.extend(durations), lambda: own[-1] if own else None)
         timing.step()
         timing.resume()
         own.append(driver.default)
-        driver.ms = 1.0
-        timing.step()
-        driver.ms = 30.0  # until the other stream has done what was posted
-        timing.resume()
+        driver.work(1.0)
+        with driver.on(driver.beside):
+            driver.ms = 1.0
+            timing.step()
+            driver.work(30.0)  # what was posted
+            timing.resume()
         own.clear()
-        driver.ms = 4.0
+        driver.work(3.0)
         timing.step()
         timing.conclude()
         assert told == [-1, 1_000_000, 3_000_000]
@@ -207,6 +232,33 @@ class TestTimingAlone:
 
 
 class TestCompensation:
+    @pytest.mark.parametrize("waits", [False, True])
+    @given(st.lists(st.tuples(KERNELS, st.integers(0, 50), st.integers(50, 900)), min_size=1, max_size=12))
+    def test_what_a_step_in_a_stream_beside_takes_here_changes_nothing(
+        self, waits: bool, segments: list[Segment]
+    ) -> None:
+        driver, told, own = Streams(), list[int](), list[Any]()
+        timing = CompensatedTiming(
+            driver, lambda first, durations: told.extend(durations), lambda: own[-1] if own else None
+        )
+        timing._is_far = lambda: False  # type: ignore[method-assign]
+        timing.step()
+        for kernels, held, here in segments:
+            _launch(driver, kernels)
+            if waits:
+                driver.beside.free = max(driver.beside.free, driver.default.free)
+            own.append(driver.default)
+            with driver.on(driver.beside):
+                timing.call()
+                timing.step(1000 * held)
+                driver.ms += here / 1000
+                timing.resume()
+            own.clear()
+        timing.call()
+        timing.step()
+        timing.conclude()
+        assert sum(told[1:]) == pytest.approx(_undisturbed(segments), abs=1000)
+
     @given(st.lists(st.tuples(KERNELS, st.integers(0, 50), st.integers(50, 900)), min_size=1, max_size=12))
     def test_what_a_step_takes_here_instead_of_there_changes_nothing(self, segments: list[Segment]) -> None:
         driver, told = FakeDriver(), list[int]()

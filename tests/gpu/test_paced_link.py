@@ -255,3 +255,25 @@ def result_of(folder: Path, *values: float) -> Ref:
     """The bytes of a recorded sum."""
     (folder / "record").mkdir(exist_ok=True)
     return result(folder / "record", *values)
+
+
+def test_who_waits_for_the_device_waits_for_what_nobody_has_waited_for(tmp_path: Path) -> None:
+    with on_stage(tmp_path, step(), step()) as stage:
+        told = [stage.all_reduce(floats(1), in_line=False) for _ in range(2)]
+        told[0].wait()
+        for _ in range(2):
+            stage.link.settle()
+        stage.mark(LAST / 1000)
+        assert [stage.line.hear(Waited).handles for _ in range(2)] == [(1,), (2,)]
+        assert not [event for event in stage.line.said() if isinstance(event, Waited)]
+
+
+def test_after_a_wait_in_another_stream_the_host_computes_on(tmp_path: Path) -> None:
+    with on_stage(tmp_path, step()) as stage:
+        told = stage.all_reduce(floats(1), in_line=False)
+        told.begun()
+        stage.link._resumed -= 10**15
+        stage.link.side_streams = SimpleNamespace(take=lambda handles: True, own=lambda: None, settle=lambda: None)  # type: ignore[assignment]
+        told.wait()
+        told.go_on()
+        assert stage.link.lap() > 10**14

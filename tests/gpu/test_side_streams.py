@@ -29,11 +29,14 @@ class Link:
 
     def __init__(self) -> None:
         self.waited: list[tuple[int, ...]] = []
+        self.streams: list[Any] = []  # in which it was waited
         self.resumed = 0
         self.program = True
 
-    def wait(self, handles: tuple[int, ...]) -> None:
+    def wait(self, handles: tuple[int, ...]) -> bool:
         self.waited.append(handles)
+        self.streams.append(torch.cuda.current_stream())
+        return True
 
     def resume(self) -> None:
         self.resumed += 1
@@ -69,7 +72,7 @@ def link(cuda: Any) -> Link:
 def side(link: Link) -> SideStreams:
     """After a first iteration, which ended in the default stream."""
     watched = SideStreams(link)
-    watch(watched, link.resume)
+    watch(watched)
     watched.settle()
     return watched
 
@@ -143,8 +146,9 @@ def test_the_program_is_said_to_wait_before_its_stream_does_and_goes_on_after_th
 ) -> None:
     order: list[str] = []
     monkeypatch.setattr(link, "wait", lambda handles: order.append("told"))
+    monkeypatch.setattr(link, "resume", lambda: order.append("goes on"))
     monkeypatch.setattr(streams.Event, "wait", lambda event, stream: order.append("waits"))
-    watch(side, lambda: order.append("goes on"))
+    watch(side)
     beside = cuda.Stream()
     with cuda.stream(beside):
         assert side.take((1,))
@@ -197,6 +201,34 @@ def test_what_prism_does_with_events_is_not_the_programs(side: SideStreams, link
     assert link.waited == []
 
 
+def test_the_program_waits_in_its_own_stream_whichever_is_the_current_one(
+    side: SideStreams, link: Link, cuda: Any
+) -> None:
+    own, beside = cuda.current_stream(), cuda.Stream()
+    with cuda.stream(beside):
+        assert side.take((1,))
+        own.wait_stream(beside)
+    assert (link.waited, link.streams) == ([(1,)], [own])
+
+
+def test_nothing_is_kept_of_an_iteration_that_has_ended(side: SideStreams, link: Link, cuda: Any) -> None:
+    for handle in range(3):
+        beside = cuda.Stream()
+        with cuda.stream(beside):
+            assert side.take((handle,))
+            event = beside.record_event()
+        side.settle()
+    assert (side._before, len(side._behind), event.query()) == ({}, 0, True)
+
+
+def test_who_has_waited_in_its_own_stream_waits_no_more_in_another(side: SideStreams, link: Link, cuda: Any) -> None:
+    assert not side.take((1,))
+    with cuda.stream(cuda.Stream()):
+        assert side.take((1, 2))
+    side.settle()
+    assert link.waited == [(2,)]
+
+
 def test_another_thread_than_the_programs_joins_nothing(side: SideStreams, link: Link, cuda: Any) -> None:
     beside = cuda.Stream()
     with cuda.stream(beside):
@@ -212,7 +244,7 @@ def test_another_thread_than_the_programs_joins_nothing(side: SideStreams, link:
 def said_in_an_iteration(link: Any, line: Any, posts: dict[str, Callable[[], Any]], cuda: Any) -> list[str]:
     """What a rank says of a program that posts and waits in two streams."""
     link.side_streams = SideStreams(link)
-    watch(link.side_streams, link.resume)
+    watch(link.side_streams)
     link.settle_streams()
     beside = cuda.Stream()
     with cuda.stream(beside):

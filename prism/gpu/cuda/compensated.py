@@ -29,7 +29,6 @@ class CompensatedTiming(Timing):
         super().__init__(driver, told, own)
         self._arrived = 0  # when the program has called
         self._stream: Any = None  # the one in which it computes, where it called in another
-        self._computed: Any = None  # the event at the end of what that had to do
         self._held: int | None = None  # of the newest step, until the program goes on from it
         self.idle = 0  # steps at which the device had nothing left to do
 
@@ -37,9 +36,7 @@ class CompensatedTiming(Timing):
         """The program calls: what follows is no part of its time."""
         if self._called is None:
             super().call()
-            self._computed, self._stream = self._called, self._own()
-            if self._called is not None and self._stream is not None:
-                self._computed = self._driver.mark(self._stream, timed=True)
+            self._stream = self._own()
             self._arrived = self._driver.now()
 
     def step(self, held: int = 0) -> None:
@@ -60,7 +57,7 @@ class CompensatedTiming(Timing):
         took = self._driver.now() - self._arrived
         if took > LONGEST:
             return
-        ahead = self._ahead(took)
+        ahead = self._ahead(step.computed or step.before, took)
         if ahead is None:
             if not self._is_far():
                 self._driver.sleep(took - held)
@@ -73,11 +70,11 @@ class CompensatedTiming(Timing):
         """Whether the device has not even come to the end of the step before the last one."""
         return bool(self._steps) and not self._steps[-1].over()
 
-    def _ahead(self, took: int) -> int | None:
+    def _ahead(self, called: Any, took: int) -> int | None:
         """By how many ns the host was ahead when the program called; None where it still is, after all that it took."""
-        if not self._computed.query():
+        if not called.query():
             return None
         now = self._driver.mark(self._driver.current(), timed=True)
         self._driver.spin(now)
-        idled: float = self._computed.elapsed_time(now)
+        idled: float = called.elapsed_time(now)
         return max(0, took - round(idled * 1e6))

@@ -29,20 +29,20 @@ from prism.gpu.cuda.residency import Residency
 from prism.gpu.cuda.slots import Slots
 from prism.gpu.cuda.stager import Input, Stager
 from prism.gpu.cuda.two_threads import TwoThreads
+from prism.gpu.cuda.unwaited import Unwaited
 from prism.gpu.cuda.watch import ClockWatch
 from prism.gpu.group.tensors import nbytes
 from prism.gpu.rank.pending import Pending
 from prism.net.payloads import Arena
 
 
-class CudaLink(TwoThreads, DeviceLink):
+class CudaLink(TwoThreads, Unwaited, DeviceLink):
     """A Link; inputs are brought to the store by a thread of their own, results go from there to the device."""
 
     def __init__(self, *arguments: Any, driver: Driver | None = None) -> None:
         self.driver = driver or Driver()
         self._stager = Stager(self.driver, self._broke_off)
         self._copier = Copier(self.driver)
-        self._unwaited: dict[int, None] = {}  # operations of the device that the program has not waited for
         self._gates: dict[Any, Gate] = {}  # by the stream that parks
         self._slots = Slots(self.driver)
         self._timing = CompensatedTiming(self.driver, self._told, self.own_stream)
@@ -98,25 +98,10 @@ class CudaLink(TwoThreads, DeviceLink):
         """Let tensors be filled with a result on a stream."""
         self._copier.load(result, self._library, into, blocks, room, stream)
 
-    def note(self, handle: int) -> None:
-        """An operation of the device has been posted."""
-        self._unwaited[handle] = None
-
     def page(self, instruction: PageOut | PageIn) -> None:
         """Move the memory of this rank."""
         assert self.residency is not None, "only ranks that can page ask for room, and no other is told to make it"
         self.residency.put(instruction)
-
-    def forget(self, handle: int) -> None:
-        """The program has waited for it."""
-        self._unwaited.pop(handle, None)
-
-    def settle(self) -> None:
-        """Wait for all that the program has not waited for, as whoever waits for the whole device does."""
-        handles = tuple(self._unwaited)
-        if handles and self.thread() == self._main:
-            self._unwaited.clear()
-            self.wait(handles)
 
     # -- timing, while all is answered from the record ---------------------------------------------------------------
 

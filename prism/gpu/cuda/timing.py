@@ -21,15 +21,25 @@ Own = Callable[[], Any]
 
 
 class Step(NamedTuple):
-    """The events before and after a step; None where the program had not used the device yet."""
+    """The events before and after a step; None where the program had not used the device yet.
+
+    `computed` and `resumed`: those in the stream in which it computes, where it has called in another.
+    """
 
     before: Any
     after: Any
     idle: int = 0  # ns for which the device idles in reality, and not here
+    computed: Any = None
+    resumed: Any = None
+
+    @property
+    def events(self) -> tuple[Any, ...]:
+        """All that there are."""
+        return tuple(event for event in (self.before, self.after, self.computed, self.resumed) if event is not None)
 
     def over(self) -> bool:
         """Whether the device has come past it."""
-        return all(event is None or event.query() for event in (self.before, self.after))
+        return all(event.query() for event in self.events)
 
 
 class Timing:
@@ -41,8 +51,10 @@ class Timing:
         self._own = own
         self._steps: deque[Step] = deque()
         self._called: Any = None  # the event where the program has called, of a step that is not made yet
+        self._computed: Any = None  # the same in the stream in which it computes, where that is another
         self._last: Step | None = None  # the newest one, whose end may still move
         self._end: Any = None  # the latest event after a step that was told of
+        self._owed = 0  # ns that steps in other streams took of the one in which it computes; segments lose them
         self._number = 0  # of the first step that was not told of
 
     @property
@@ -53,13 +65,15 @@ class Timing:
     def call(self) -> None:
         """The program calls: what follows is no part of its time."""
         if self._called is None:
+            own = self._own()
             self._called = self._event()
+            self._computed = self._event(own) if own is not None else None
 
     def step(self) -> None:
         """A step happens, of the call before or now."""
         self.call()
         self._keep()
-        self._last, self._called = Step(self._called, self._called), None
+        self._last, self._called = Step(self._called, self._called, computed=self._computed), None
 
     def follow(self) -> None:
         """Another step happens, before the program goes on from the last one: there is nothing between the two."""
@@ -71,8 +85,13 @@ class Timing:
 
     def resume(self) -> None:
         """The program goes on from the last step; a stream beside that in which it computes holds it by nothing."""
-        if self._last is not None and self._own() is None:
+        if self._last is None:
+            return
+        own = self._own()
+        if own is None:
             self._last = self._last._replace(after=self._event())
+        elif self._last.computed is not None:
+            self._last = self._last._replace(resumed=self._event(own))
 
     def tell(self) -> None:
         """Tell of the segments that are over by now."""
@@ -82,15 +101,14 @@ class Timing:
         """Wait for the rest, and tell of it."""
         self._keep()
         for step in self._steps:
-            for event in (step.before, step.after):
-                if event is not None:
-                    event.synchronize()
+            for event in step.events:
+                event.synchronize()
         self._tell(lambda step: True)
 
-    def _event(self) -> Any:
-        """An event on the program's stream; a graph that is being captured gets none."""
+    def _event(self, stream: Any = None) -> Any:
+        """An event on a stream, or on the current one; a graph that is being captured gets none."""
         usable = self._driver.ready() and not self._driver.capturing()
-        return self._driver.mark(self._driver.current(), timed=True) if usable else None
+        return self._driver.mark(stream or self._driver.current(), timed=True) if usable else None
 
     def _keep(self) -> None:
         if self._last is not None:
@@ -103,6 +121,8 @@ class Timing:
             step = self._steps.popleft()
             found.append(self._between(step))
             self._end = self._later(step.after)
+            if step.computed is not None and step.resumed is not None:
+                self._owed += _ns(step.computed, step.resumed)
         if found:
             self._told(self._number, tuple(found))
             self._number += len(found)
@@ -118,5 +138,12 @@ class Timing:
         """The ns before a step; -1 where the device had no part in it, and the host's clock counts."""
         if self._end is None or step.before is None:
             return -1
-        ms: float = self._end.elapsed_time(step.before)
-        return max(0, round(ms * 1e6)) + step.idle
+        passed = _ns(self._end, step.before)
+        lost, self._owed = min(passed, self._owed), max(0, self._owed - passed)
+        return passed - lost + step.idle
+
+
+def _ns(begin: Any, end: Any) -> int:
+    """From one event to another; 0 if that comes before."""
+    ms: float = begin.elapsed_time(end)
+    return max(0, round(ms * 1e6))

@@ -18,14 +18,17 @@ from weakref import WeakKeyDictionary
 import torch
 
 Key = tuple[int, int]
-"""A stream: its device, and its handle there."""
+"""A stream: its device, and its number there."""
 
 
 class Waiting(Protocol):
     """The line of a rank, as far as it is needed here."""
 
-    def wait(self, handles: tuple[int, ...]) -> None:
+    def wait(self, handles: tuple[int, ...]) -> bool:
         """Wait for operations."""
+
+    def resume(self) -> None:
+        """What follows is the program's own time again."""
 
     def is_program(self) -> bool:
         """Whether this thread is the program's."""
@@ -38,6 +41,7 @@ class SideStreams:
         self._link = link
         self._own: Any = None
         self._open: dict[int, None] = {}  # operations that only streams beside it have waited for, in order
+        self._over: set[int] = set()  # those that it has waited for in this iteration
         # Which of them a stream has waited for, and which an event stands behind.
         self._before: dict[Key, frozenset[int]] = {}
         self._behind: WeakKeyDictionary[Any, frozenset[int]] = WeakKeyDictionary()
@@ -52,21 +56,25 @@ class SideStreams:
             return False
         stream = key_of(torch.cuda.current_stream())
         if self._is_own(stream):
+            self._over.update(handles)
             for handle in handles:
                 self._open.pop(handle, None)
             return False
-        self._open |= dict.fromkeys(handles)
-        self._hold(stream, handles)
+        left = [handle for handle in handles if handle not in self._over]
+        self._open |= dict.fromkeys(left)
+        self._hold(stream, left)
         return True
 
     def recorded(self, event: Any, stream: Any) -> None:
         """An event stands in a stream now."""
-        if self._open:
+        if self._open and self._link.is_program():
             self._behind[event] = self._before.get(key_of(stream), frozenset())
 
     def held(self, stream: Any, event: Any) -> bool:
         """A stream is about to wait for an event; returns whether the program waits by that."""
-        behind = self._behind.get(event, frozenset()) & self._open.keys() if self._open else frozenset()
+        if not self._open or not self._link.is_program():
+            return False
+        behind = self._behind.get(event, frozenset()) & self._open.keys()
         if not behind:
             return False
         if self._is_own(key_of(stream)):
@@ -79,18 +87,25 @@ class SideStreams:
 
         Whatever is computed next comes after.
         """
-        if not self._open:
+        if not self._open or not self._link.is_program():
             return False
         if what is None:
             return self._join(self._open)
-        is_event = not hasattr(what, "cuda_stream")
+        is_event = not hasattr(what, "stream_id")
         return self._join(self._behind.get(what, ()) if is_event else self._before.get(key_of(what), ()))
 
     def settle(self) -> None:
         """An iteration ends: nothing outlasts it, and the current stream is the program's own."""
         self._join(self._open)
+        for kept in (self._open, self._over, self._before, self._behind):
+            kept.clear()
         if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             self._own = torch.cuda.current_stream()
+
+    def resume(self) -> None:
+        """The wait that the program was said to be in is over, or in its stream."""
+        with torch.cuda.stream(self._own):
+            self._link.resume()
 
     def _is_own(self, stream: Key) -> bool:
         return self._own is not None and stream == key_of(self._own)
@@ -102,14 +117,15 @@ class SideStreams:
         """The program's own stream waits for them."""
         chosen = set(handles)
         joined = tuple(handle for handle in self._open if handle in chosen)
-        if not joined or not self._link.is_program():
+        if not joined:
             return False
         for handle in joined:
             del self._open[handle]
-        self._link.wait(joined)
+        with torch.cuda.stream(self._own):
+            self._link.wait(joined)
         return True
 
 
 def key_of(stream: Any) -> Key:
     """Which stream it is, whatever object stands for it."""
-    return stream.device_index, stream.cuda_stream
+    return stream.device_index, stream.stream_id

@@ -10,14 +10,11 @@ import torch
 
 from prism.gpu.group.side_streams import SideStreams
 
-Resume = Callable[[], None]
-"""What follows a wait that is the program's: it computes again."""
 
-
-def watch(streams: SideStreams, resume: Resume) -> None:
+def watch(streams: SideStreams) -> None:
     """Let `streams` hear of all that the program's streams and its host wait for; not of events that are PRISM's.
 
-    What the program waits for is told before the wait begins, and `resume` called once it is over or in its stream.
+    What the program waits for is told before the wait begins, and that it goes on once it is over or in its stream.
     """
     cuda: Any = torch.cuda
     event = cuda.Event
@@ -35,16 +32,16 @@ def watch(streams: SideStreams, resume: Resume) -> None:
         joins = not is_ours(self) and streams.held(stream if stream is not None else torch.cuda.current_stream(), self)
         result = wait(self, stream)
         if joins:
-            resume()
+            streams.resume()
         return result
 
     event.record, event.wait = recorded, held
     for kind in (event, cuda.Stream):
-        kind.synchronize = _heard(kind.synchronize, streams, resume)
-    cuda.synchronize = _all_heard(cuda.synchronize, streams, resume)
+        kind.synchronize = _heard(kind.synchronize, streams)
+    cuda.synchronize = _all_heard(cuda.synchronize, streams)
 
 
-def _heard(synchronize: Callable[[Any], Any], streams: SideStreams, resume: Resume) -> Callable[[Any], Any]:
+def _heard(synchronize: Callable[[Any], Any], streams: SideStreams) -> Callable[[Any], Any]:
     """Of an event or a stream, for which the host waits."""
 
     @functools.wraps(synchronize)
@@ -52,13 +49,13 @@ def _heard(synchronize: Callable[[Any], Any], streams: SideStreams, resume: Resu
         joins = not is_ours(self) and streams.awaited(self)
         result = synchronize(self)
         if joins:
-            resume()
+            streams.resume()
         return result
 
     return heard
 
 
-def _all_heard(synchronize: Callable[[Any], Any], streams: SideStreams, resume: Resume) -> Callable[[Any], Any]:
+def _all_heard(synchronize: Callable[[Any], Any], streams: SideStreams) -> Callable[[Any], Any]:
     """Of all streams of a device."""
 
     @functools.wraps(synchronize)
@@ -66,7 +63,7 @@ def _all_heard(synchronize: Callable[[Any], Any], streams: SideStreams, resume: 
         joins = streams.awaited()
         result = synchronize(device)
         if joins:
-            resume()
+            streams.resume()
         return result
 
     return heard

@@ -34,7 +34,7 @@ def substitute(link: Link, world: int, semantics: str, device: str = "cpu", pres
     Substitution(link, world, semantics, device, presented).install()
     if device == "cuda":
         link.side_streams = SideStreams(link)
-        watch(link.side_streams, link.resume)
+        watch(link.side_streams)
     watch_children()
 
 

@@ -139,23 +139,24 @@ class Link(RankPayloads, Line, Stopwatch):
         self._batches += 1
         return self._batches
 
-    def wait(self, handles: tuple[int, ...], in_stream: bool = False) -> None:
+    def wait(self, handles: tuple[int, ...], in_stream: bool = False) -> bool:
         """Wait for operations; on the main thread the slot is given up until they are done and it may go on.
 
         `in_stream`: the current stream waits, and not the host. If it is one beside the program's own, that is no step:
-        the program waits when its own stream joins it.
+        the program waits when its own stream joins it. Returns whether it was one.
         """
         pending = [p for h in handles if (p := self._pending.get(h)) is not None]
         if not self.is_program():
             self._completer.hand_over()
         elif in_stream and self.side_streams is not None and self.side_streams.take(handles):
             self._wait_beside(handles, pending)
-            return
+            return False
         else:
             self._wait(handles, pending)
         for operation in pending:
             operation.join()
         self.resume()
+        return True
 
     def _wait(self, handles: tuple[int, ...], pending: Sequence[Pending]) -> None:
         """Say that the program waits, and hear that it may go on where that has to be heard."""

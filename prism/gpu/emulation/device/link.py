@@ -18,6 +18,7 @@ from prism.core.events import Broke, Completed, Posted, Timed
 from prism.core.record import PostStep
 from prism.gpu.cuda.driver import Driver
 from prism.gpu.cuda.two_threads import TwoThreads
+from prism.gpu.cuda.unwaited import Unwaited
 from prism.gpu.emulation.device import abi
 from prism.gpu.emulation.device.engine import Engine
 from prism.gpu.emulation.device.mark_times import MarkTimes
@@ -49,7 +50,7 @@ class Accepted(NamedTuple):
     step: PostStep | None = None
 
 
-class DeviceLink(TwoThreads, SandboxLink):
+class DeviceLink(TwoThreads, Unwaited, SandboxLink):
     """A SandboxLink; `engine` and `carriers` are those of the rank's device."""
 
     face_on_gpu = "prism.gpu.emulation.device.face"
@@ -83,6 +84,7 @@ class DeviceLink(TwoThreads, SandboxLink):
             self._pending[handle] = pending
             return Accepted(handle, Fate.LEFT)
         op, step = taken
+        self.note(handle)
         entries = self.engine.plan.entries.get(op)
         if entries:
             self._open[handle] = op
@@ -90,6 +92,12 @@ class DeviceLink(TwoThreads, SandboxLink):
             self.participant.show(op)
             self.keep(Completed(rank=self.rank, handle=handle))
         return Accepted(handle, Fate.CARRIED if entries is None or entries else Fate.EMPTY, step)
+
+    def wait(self, handles: tuple[int, ...], in_stream: bool = False) -> bool:
+        """Wait for operations; returns whether that is a step of the program."""
+        for handle in handles:
+            self.forget(handle)
+        return super().wait(handles, in_stream)
 
     def recorded_result(self, step: PostStep, outputs: Sequence[torch.Tensor]) -> Callable[[], None] | None:
         """What puts the result of a step into its outputs once NCCL is done; here nothing: NCCL's own counts."""

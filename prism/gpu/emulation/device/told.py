@@ -17,6 +17,7 @@ class Told:
     def __init__(self, link: DeviceLink, in_stream: bool) -> None:
         """`in_stream`: whether the current stream waits for it, and not the host."""
         self._in_stream = in_stream
+        self._steps = True  # whether the wait that the program is in is a step of it
         self.at_once = False  # whether the program waits for it where it posts it, and gets no work object
         self._link = link
         self._handles: list[int] = []
@@ -39,12 +40,13 @@ class Told:
 
     def wait(self) -> None:
         """The program waits, which NCCL sees to next."""
-        self._link.wait(tuple(self._handles), self._in_stream)
+        self._steps = self._link.wait(tuple(self._handles), self._in_stream)
 
     def go_on(self) -> None:
         """The program goes on from its wait."""
         self._fill()
-        self._link.resume()
+        if self._steps:
+            self._link.resume()
 
     def wait_for_future(self) -> None:
         """Torch waits for the future at the end of a backward pass."""
