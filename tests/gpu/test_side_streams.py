@@ -223,7 +223,11 @@ def test_nothing_is_kept_of_an_iteration_that_has_ended(side: SideStreams, link:
 
 def test_who_has_waited_in_its_own_stream_waits_no_more_in_another(side: SideStreams, link: Link, cuda: Any) -> None:
     assert not side.take((1,))
-    with cuda.stream(cuda.Stream()):
+    beside = cuda.Stream()
+    with cuda.stream(beside):
+        assert side.take((1, 2))
+    cuda.current_stream().wait_stream(beside)
+    with cuda.stream(beside):
         assert side.take((1, 2))
     side.settle()
     assert link.waited == [(2,)]

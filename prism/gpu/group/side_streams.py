@@ -121,6 +121,7 @@ class SideStreams:
             return False
         for handle in joined:
             del self._open[handle]
+        self._over.update(joined)
         with torch.cuda.stream(self._own):
             self._link.wait(joined)
         return True
