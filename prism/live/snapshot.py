@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from prism.core.stage.residency import Place, Residency
+from prism.core.stage.residency import MOVING, Place, Residency
 from prism.core.stage.states import State
 from prism.core.stage.world import World
 
@@ -21,12 +21,9 @@ LETTERS = {
 }  # fmt: skip
 """new, running, blocked on others, waiting for a slot, ended."""
 NAMES = {"n": "not begun", "r": "running", "b": "blocked", "w": "in line", "e": "ended"}
-PLACES = {
-    Place.HOST: "in host memory", Place.DISK: "on disk", Place.LEAVING: "on their way", Place.SPILLING: "on their way",
-    Place.COMING: "on their way",
-}  # fmt: skip
+PLACES = {Place.HOST: "in host memory", Place.DISK: "on disk"} | dict.fromkeys(MOVING, "on the way")
+"""Where ranks have the memory that is not on their device."""
 ASKING = "asking for room"
-"""Where ranks have the memory that is not on their device, or what they do about it."""
 
 
 class Snapshot(msgspec.Struct, kw_only=True):
@@ -59,7 +56,9 @@ class Snapshot(msgspec.Struct, kw_only=True):
         elif self.host[1]:
             told.append(f"memory {self.host[0] / 1024**3:.1f} of {self.host[1] / 1024**3:.0f} GiB")
         if self.away:
-            told.append("of devices: " + ", ".join(f"{count} {where}" for where, count in self.away.items()))
+            told.append(
+                "device memory of ranks: " + ", ".join(f"{count} {where}" for where, count in self.away.items())
+            )
         if self.eta_s is not None:
             told.append(f"{self.eta_s:,.0f} s left")
         return "; ".join(told)

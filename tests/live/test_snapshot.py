@@ -61,7 +61,7 @@ def test_it_tells_whose_memory_is_not_on_a_device() -> None:
     assert world.pager.residency.place(0) is Place.LEAVING
     seen = watch.look(world)
     assert seen is not None
-    assert seen.text().endswith("; of devices: 1 on their way, 1 asking for room")
+    assert seen.text().endswith("; device memory of ranks: 1 on the way, 1 asking for room")
     assert away(Residency()) == {}
 
 

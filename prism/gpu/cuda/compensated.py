@@ -28,7 +28,6 @@ class CompensatedTiming(Timing):
     def __init__(self, driver: Driver, told: Told, own: Own = lambda: None) -> None:
         super().__init__(driver, told, own)
         self._arrived = 0  # when the program has called
-        self._stream: Any = None  # the one in which it computes, where it called in another
         self._held: int | None = None  # of the newest step, until the program goes on from it
         self.idle = 0  # steps at which the device had nothing left to do
 
@@ -36,7 +35,6 @@ class CompensatedTiming(Timing):
         """The program calls: what follows is no part of its time."""
         if self._called is None:
             super().call()
-            self._stream = self._own()
             self._arrived = self._driver.now()
 
     def step(self, held: int = 0) -> None:
@@ -47,7 +45,7 @@ class CompensatedTiming(Timing):
     def resume(self) -> None:
         """The program goes on from the last step."""
         if self._last is not None and self._last.before is not None and self._held is not None:
-            with self._driver.on(self._stream or self._driver.current()):
+            with self._driver.on(self._own() or self._driver.current()):
                 self._make_up_for(self._last, self._held)
         self._held = None
         super().resume()

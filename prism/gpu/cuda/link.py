@@ -114,13 +114,13 @@ class CudaLink(TwoThreads, Unwaited, DeviceLink):
     def arrive(self) -> None:
         """The program has called."""
         super().arrive()
-        if self._answered and self.thread() == self._main:
+        if self._answered and self.is_program():
             self._timing.call()
 
     def resume(self) -> None:
         """What follows is the program's own time again."""
         super().resume()
-        if self._answered and self.thread() == self._main:
+        if self._answered and self.is_program():
             self._timing.resume()
 
     def post(self, group: str, call: Call, payload: Ref | None, pending: Pending, compute: int, batch: int = 0) -> int:

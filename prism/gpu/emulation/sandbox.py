@@ -107,7 +107,7 @@ class SandboxLink(Link):
             self._pending[handle] = pending
             told = Posted(
                 rank=self.rank, group=group, handle=handle, call=call, site=site, compute=compute, batch=batch,
-                main=self.thread() == self._main,
+                main=self.is_program(),
             )  # fmt: skip
             self.participant.post(
                 told,

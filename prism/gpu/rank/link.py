@@ -99,7 +99,7 @@ class Link(RankPayloads, Line, Stopwatch):
 
     def announce(self, awaited: bool) -> None:
         """Whether the program will wait for what it is about to post, as soon as it is posted."""
-        if self.thread() == self._main:
+        if self.is_program():
             self._awaited = awaited
 
     def post(self, group: str, call: Call, payload: Ref | None, pending: Pending, compute: int, batch: int = 0) -> int:
@@ -116,7 +116,7 @@ class Link(RankPayloads, Line, Stopwatch):
             event = Posted(
                 rank=self.rank, group=group, handle=handle, call=call, payload=payload, site=site,
                 compute=compute, batch=batch, staged=pending.staged, checksum=checksum,
-                main=self.thread() == self._main, settled=pending.settled,
+                main=self.is_program(), settled=pending.settled,
             )  # fmt: skip
             if pending.settled or (self._awaited and event.main):
                 self._keep(pack(event))  # nobody answers, or the wait follows and is said together with it
@@ -197,14 +197,14 @@ class Link(RankPayloads, Line, Stopwatch):
         pending = self._pending.get(handle)
         if pending is None or pending.done():
             return True
-        if self.thread() == self._main:
+        if self.is_program():
             with self.excused():
                 self.hold(Polled(rank=self.rank, handle=handle, site=self._site()))
         return pending.done()
 
     def ask(self, call: StoreCall) -> Answer:
         """Call the store; returns when it answers. Raises RuntimeError if the store refuses."""
-        number, main = self._next_call(), self.thread() == self._main
+        number, main = self._next_call(), self.is_program()
         self._completer.hand_over()
         with self.excused():
             asked = Asked(rank=self.rank, request=call, number=number, main=main, site=self._site())
@@ -213,10 +213,6 @@ class Link(RankPayloads, Line, Stopwatch):
         if answer.error:
             raise RuntimeError(answer.error)
         return answer
-
-    def is_program(self) -> bool:
-        """Whether this thread is the program's."""
-        return self.thread() == self._main
 
     def own_stream(self) -> Any:
         """The stream in which the program computes, where its current one is another; else None."""

@@ -21,9 +21,13 @@ class Stopwatch:
         """The thread of the program that this one counts as: it is itself."""
         return threading.get_ident()
 
+    def is_program(self) -> bool:
+        """Whether this thread is the program's."""
+        return self.thread() == self._main
+
     def lap(self) -> int:
         """The ns that the main thread has computed since it was last resumed; 0 on other threads."""
-        if self.thread() != self._main:
+        if not self.is_program():
             return 0
         if self.slowdown > 1:
             time.sleep((time.monotonic_ns() - self._resumed) * (self.slowdown - 1) / 1e9)
@@ -31,21 +35,21 @@ class Stopwatch:
 
     def arrive(self) -> None:
         """The program has called: what follows is not its own time, until it is resumed."""
-        if self.thread() == self._main:
+        if self.is_program():
             self._arrived = self.lap()
 
     def arrived(self) -> int:
         """The ns that the main thread had computed when it last arrived; 0 on other threads."""
-        return self._arrived if self.thread() == self._main else 0
+        return self._arrived if self.is_program() else 0
 
     def resume(self) -> None:
         """What follows is the program's own time again."""
-        if self.thread() == self._main:
+        if self.is_program():
             self._resumed = time.monotonic_ns()
 
     def excuse(self, duration: int) -> None:
         """So many ns of the program's time were PRISM's."""
-        if self.thread() == self._main:
+        if self.is_program():
             self._resumed += duration
 
     @contextlib.contextmanager

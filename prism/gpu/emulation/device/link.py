@@ -76,7 +76,7 @@ class DeviceLink(TwoThreads, Unwaited, SandboxLink):
             handle = self._handles
             told = Posted(
                 rank=self.rank, group=group, handle=handle, call=call, site=site, compute=compute, batch=batch,
-                main=self.thread() == self._main,
+                main=self.is_program(),
             )  # fmt: skip
             taken = self.participant.take(told)
             (self._send if taken is None else self._keep)(pack(told))

@@ -49,13 +49,13 @@ class PacedLink(DeviceLink):
     def arrive(self) -> None:
         """The program has called."""
         super().arrive()
-        if self.thread() == self._main:
+        if self.is_program():
             self._timing.call()
 
     def resume(self) -> None:
         """What follows is the program's own time again."""
         super().resume()
-        if self.thread() == self._main:
+        if self.is_program():
             self._inside = False
             self._timing.resume()
 
@@ -101,7 +101,7 @@ class PacedLink(DeviceLink):
             self._timing.follow()
         else:
             self._timing.step()
-        self._inside = self.thread() == self._main
+        self._inside = self.is_program()
 
     def _told(self, first: int, durations: tuple[int, ...]) -> None:
         self.tell(Timed(rank=self.rank, first=first, durations=durations))
