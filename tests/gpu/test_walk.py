@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import pickle
+import subprocess
+import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
-from prism.core.emulation.summary import summarize
+from prism.core.emulation import virtual_paths
+from prism.core.emulation.summary import Clock, summarize
 from prism.core.emulation.touching import find_touching
 from prism.core.graph import Graph, OpKind
 from prism.core.timeline.replay import evaluate, make_plan
 from prism.gpu.emulation.walk import Walk
 from prism.net.board import Board
 from prism.net.schedule import OpColumns, Plain, Schedule
-from tests.core.jobs import MS, Job
+from tests.core.jobs import MS, Job, overlapped
 
 MANY = 1000
 SANDBOX = (0, 2)
@@ -40,9 +45,10 @@ class Emulated:
 
     def __init__(self, graph: Graph, path: Path) -> None:
         plan, costs = make_plan(graph), np.zeros(len(graph.ops), np.int64)
+        self.costs = costs
         timeline = evaluate(plan, graph.nodes["duration"], costs)
         self.touching = find_touching(graph, plan, timeline.op_start, SANDBOX)
-        summary = summarize(graph, plan, self.touching, graph.nodes["duration"], costs)
+        self.summary = summary = summarize(graph, plan, self.touching, graph.nodes["duration"], costs)
         count = len(self.touching.op)
         nothing = {field.name: np.zeros(count, np.int64) for field in fields(OpColumns)}
         columns = OpColumns(**nothing | {"group": graph.ops["group"][self.touching.op].astype(np.int64)})
@@ -117,3 +123,26 @@ def test_a_message_begins_when_what_its_virtual_end_waits_for_has_ended(tmp_path
     assert emulated.played.begun == [reduced, message]
     emulated.post(2, message)
     assert not emulated.walk.advance()
+
+
+WALKS = """
+import pickle, sys
+from prism.gpu.processes import zygote
+zygote._import_for_all()
+import prism.gpu.emulation.assistant
+clock = pickle.load(sys.stdin.buffer)
+there = set(sys.modules)
+for op in range(len(clock.ends)):
+    clock.posts(op)
+    clock.finish(op, [0])
+print(*sorted(set(sys.modules) - there))
+"""
+
+
+def test_nothing_is_imported_in_a_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(virtual_paths, "LIMIT", 1)
+    emulated = Emulated(overlapped(3, 4), tmp_path)
+    assert len(emulated.summary.need_ptr) - 1 > len(emulated.touching.op), "some posts follow by way of relays"
+    clock = pickle.dumps(Clock(emulated.touching, emulated.summary, emulated.costs))
+    walked = subprocess.run([sys.executable, "-c", WALKS], input=clock, capture_output=True, check=True)
+    assert walked.stdout.split() == []

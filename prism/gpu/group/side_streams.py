@@ -13,12 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, Protocol
-from weakref import WeakKeyDictionary
 
 import torch
 
 Key = tuple[int, int]
 """A stream: its device, and its number there."""
+
+BEHIND = "_behind_of_prism"
+"""The attribute of an event that tells which operations it stands behind.
+
+It is the event's own: torch does not clear weak references to an event that goes, and who follows one then crashes.
+"""
 
 
 class Waiting(Protocol):
@@ -42,9 +47,7 @@ class SideStreams:
         self._own: Any = None
         self._open: dict[int, None] = {}  # operations that only streams beside it have waited for, in order
         self._over: set[int] = set()  # those that it has waited for in this iteration
-        # Which of them a stream has waited for, and which an event stands behind.
-        self._before: dict[Key, frozenset[int]] = {}
-        self._behind: WeakKeyDictionary[Any, frozenset[int]] = WeakKeyDictionary()
+        self._before: dict[Key, frozenset[int]] = {}  # those that a stream has waited for
 
     def own(self) -> Any:
         """The program's own stream, where the current one is another; else None."""
@@ -68,13 +71,13 @@ class SideStreams:
     def recorded(self, event: Any, stream: Any) -> None:
         """An event stands in a stream now."""
         if self._open and self._link.is_program():
-            self._behind[event] = self._before.get(key_of(stream), frozenset())
+            setattr(event, BEHIND, self._before.get(key_of(stream), frozenset()))
 
     def held(self, stream: Any, event: Any) -> bool:
         """A stream is about to wait for an event; returns whether the program waits by that."""
         if not self._open or not self._link.is_program():
             return False
-        behind = self._behind.get(event, frozenset()) & self._open.keys()
+        behind = _behind(event) & self._open.keys()
         if not behind:
             return False
         if self._is_own(key_of(stream)):
@@ -92,12 +95,12 @@ class SideStreams:
         if what is None:
             return self._join(self._open)
         is_event = not hasattr(what, "stream_id")
-        return self._join(self._behind.get(what, ()) if is_event else self._before.get(key_of(what), ()))
+        return self._join(_behind(what) if is_event else self._before.get(key_of(what), ()))
 
     def settle(self) -> None:
         """An iteration ends: nothing outlasts it, and the current stream is the program's own."""
         self._join(self._open)
-        for kept in (self._open, self._over, self._before, self._behind):
+        for kept in (self._open, self._over, self._before):
             kept.clear()
         if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             self._own = torch.cuda.current_stream()
@@ -130,3 +133,9 @@ class SideStreams:
 def key_of(stream: Any) -> Key:
     """Which stream it is, whatever object stands for it."""
     return stream.device_index, stream.stream_id
+
+
+def _behind(event: Any) -> frozenset[int]:
+    """What an event stands behind; of what is over by now, too."""
+    behind: frozenset[int] = getattr(event, BEHIND, frozenset())
+    return behind

@@ -147,6 +147,7 @@ def _import_for_all() -> None:
 
     importlib.import_module("prism.gpu.rank.process")
     decoder(AnyInstruction)
+    importlib.import_module("numpy.ma")  # else np.unique does so, which would hold an assistant up in its walk
     for lazily in ("torch.profiler._cupti_monitor", "prism.gpu._allocator", "prism.gpu.group.native_group"):
         with contextlib.suppress(ImportError):  # another torch, or one that the extensions were not built for
             importlib.import_module(lazily)
