@@ -10,8 +10,35 @@ from typing import Any
 
 import msgspec
 
-from prism.core.events import AnyEvent, Delivered, Exited, Finished, Folded, Launched, PagedIn, PagedOut, Pressed
-from prism.core.instructions import AnyInstruction, Deliver, Fold, Kill, Launch, Leave, PageIn, PageOut, Room, Run
+from prism.core.events import (
+    AnyEvent,
+    Delivered,
+    Exited,
+    Finished,
+    Folded,
+    Launched,
+    PagedIn,
+    PagedOut,
+    Pressed,
+    Probed,
+    Suspended,
+)
+from prism.core.instructions import (
+    AnyInstruction,
+    Deliver,
+    Fold,
+    Kill,
+    Launch,
+    Leave,
+    PageIn,
+    PageOut,
+    Probe,
+    Resume,
+    Room,
+    Run,
+    Suspend,
+)
+from prism.core.stage.turns import QUANTUM, SCARCE
 from tests.core.actors import RESULT, Stage, all_reduce, bytes_of, joined, posted, waited
 
 SPARE = 2
@@ -35,6 +62,8 @@ class Process:
     out_of_memory: bool = False
     copy: int = 0  # in host memory
     on_disk: bool = False
+    said: list[AnyEvent] | None = None  # by the time at which it was stopped; None: it is not
+    told: list[AnyInstruction] = field(default_factory=list)  # while it was stopped
 
 
 @dataclass
@@ -42,6 +71,8 @@ class Device:
     """A device of so many units, its ranks, and what they have to say; what is said first is a matter of luck.
 
     `host`: units of host memory for copies; None sets no bound. `devices`: so many of that size, dealt out in turn.
+    `silence`: how often so much time goes by before anybody says anything that silent ranks are looked at; `waits`:
+    what is seen of them then.
     """
 
     size: int
@@ -52,6 +83,9 @@ class Device:
     host: int | None = None
     most_copied: int = 0  # at one time
     devices: int = 1
+    silence: float = 0.0
+    waits: bool = False
+    stops: int = 0  # how often a rank was stopped
 
     @property
     def copied(self) -> int:
@@ -72,20 +106,57 @@ class Device:
         for _ in range(MOST):
             if self.stage.world.over:
                 return
-            assert self.events, f"nobody goes on: {self.stage.states()}, {self.stage.world.pager.residency._places}"
+            if self.luck.random() < self.silence:
+                self.obey(self.stage.pass_time(QUANTUM * SCARCE))
+            heard = self._heard()
+            assert heard, f"nobody goes on: {self.stage.states()}, {self.stage.world.pager.residency._places}"
             self.stage.now += 1
-            first = {event.rank: at for at, event in reversed(list(enumerate(self.events)))}
-            event = self.events.pop(first[self.luck.choice(sorted(first))])  # what one rank says stays in order
-            self.obey(self.stage.hear(event))
+            self.obey(self.stage.hear(self.events.pop(self.luck.choice(heard))))
             assert all(self.free(rank) >= 0 for rank in self.processes)
         raise AssertionError(f"no end: {self.stage.states()}, {self.stage.world.pager.residency._places}")
+
+    def _heard(self) -> list[int]:
+        """Which events may be heard next: what one rank says stays in order, and who is stopped says nothing more."""
+        first: dict[tuple[int, bool], int] = {}
+        for at, event in enumerate(self.events):
+            said = self.processes[event.rank].said
+            if isinstance(event, Probed):
+                first.setdefault((event.rank, True), at)
+            elif said is None or any(event is before for before in said):
+                first.setdefault((event.rank, False), at)
+        return sorted(first.values())
 
     def obey(self, told: list[AnyInstruction]) -> None:
         for instruction in told:
             process = self.processes[instruction.rank]
+            if isinstance(instruction, Probe | Suspend | Resume):
+                self._look(process, instruction)
+                continue
+            if process.said is not None and not isinstance(instruction, Kill):
+                process.told.append(instruction)
+                continue
             touches = isinstance(instruction, Deliver | Run)
             assert not (touches and (process.away or process.coming)), f"{instruction} while the memory is away"
             self.carry_out(process, instruction)
+
+    def _look(self, process: Process, instruction: AnyInstruction) -> None:
+        """What the worker does by itself."""
+        match instruction:
+            case Probe(rank=rank):
+                self.events.append(Probed(rank=rank, waiting=self.waits))
+            case Suspend(rank=rank):
+                saying = [
+                    at for at, event in enumerate(self.events) if event.rank == rank and not isinstance(event, Probed)
+                ]
+                last = self.luck.choice([-1, *saying])
+                process.said = [event for event in self.events[: last + 1] if event.rank == rank]
+                process.said.append(Suspended(rank=rank))
+                self.events.insert(last + 1, process.said[-1])
+                self.stops += 1
+            case Resume():
+                process.said = None
+                told, process.told = process.told, []
+                self.obey(told)
 
     def carry_out(self, process: Process, instruction: AnyInstruction) -> None:
         rank = process.rank

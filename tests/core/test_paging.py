@@ -274,6 +274,29 @@ def test_programs_of_several_groups_come_to_their_ends(devices: int, monkeypatch
     assert moves > 400
 
 
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("devices", [1, 2])
+def test_ranks_that_are_stopped_in_their_slots_come_to_their_ends(
+    devices: int, waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(residency, "SPARE", sharing_device.SPARE)
+    moves = stops = 0
+    for seed in range(400):
+        luck = random.Random(seed)
+        ranks, slots = luck.randrange(3, 10), luck.choice((1, 1, 2, 3))
+        groups, steps = programs(luck, ranks)
+        most = max(map(peak, steps))
+        stage = Stage(ranks, slots=slots, memory=HostMemory(pages_spill=True))
+        room = (slots + 1) * (most + sharing_device.SPARE) + luck.randrange(4)  # who is stopped cannot leave
+        host = (slots + 1) * most + luck.randrange(2 * most + 1)
+        device = Programs(room, stage, luck, host=host, devices=devices, groups=groups, waits=waits)
+        device.silence = luck.choice((0.1, 0.4))
+        device.run(steps)
+        moves += ended(device, seed).paged.out.count
+        stops += device.stops
+    assert min(moves, stops) > 100
+
+
 def test_a_rank_on_another_device_leaves_once_in_vain() -> None:
     stage = in_turn(4)
     assert stage.hear(pressed(3)) == [PageOut(rank=2)]

@@ -128,6 +128,23 @@ class Pager:
         if self.residency.asking and all(rank in self.residency.asking for rank in self.residency.at(*MOVING)):
             self._serve()
 
+    def in_the_way(self) -> int | None:
+        """A rank that was stopped on a device and has to go on, for it cannot leave, before others get room; or None.
+
+        They do not get any while nothing moves, and nobody who is there computes.
+        """
+        moving = self.residency.at(*MOVING)
+        if self.residency.quiet or any(rank not in self.residency.asking for rank in moving):
+            return None
+        away = [rank for rank in self.residency.at(Place.HOST, Place.DISK) if self._state(rank) is State.RUNNING]
+        for rank in (*self.residency.asking, *away):
+            there = [other for other in self._beside(rank) if self.residency.still(other.rank)]
+            if not any(self._acts(other) for other in there):
+                stopped = [other.rank for other in there if other.state is State.STOPPED]
+                if stopped:
+                    return min(stopped, key=self._slots.place)
+        return None
+
     # -- coming ------------------------------------------------------------------------------------------------------
 
     def _wanted(self) -> list[int]:
@@ -215,7 +232,7 @@ class Pager:
         return acts or bool(self.residency.at(*MOVING))
 
     def _acts(self, rank: Rank) -> bool:
-        return rank.state in HOLDS_SLOT or self._opened(rank)
+        return rank.state in HOLDS_SLOT or (rank.state is not State.STOPPED and self._opened(rank))
 
     def _opened(self, rank: Rank) -> bool:
         """Whether the rank has results to copy, or inputs to bring."""

@@ -1,4 +1,7 @@
-"""Who may compute: the slots of each host, and its line of ranks that wait for one, first come first served."""
+"""Who may compute: the slots of each host, and its line of ranks that wait for one, first come first served.
+
+One that others cannot do without may get a slot that is not there; the next one that is given up is that.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ class Slots:
 
     @property
     def free(self) -> int:
-        """How many slots nobody holds."""
+        """How many slots nobody holds; less than none where ranks hold some that are not there."""
         return sum(host.free for host in self._all)
 
     @property
@@ -34,7 +37,7 @@ class Slots:
     @property
     def held_back(self) -> list[int]:
         """The hosts whose slots stay free because only new ranks could use them."""
-        return [number for number, host in self._hosts.items() if host.free and host.new and not host.line]
+        return [number for number, host in self._hosts.items() if host.free > 0 and host.new and not host.line]
 
     def waiting(self, rank: int) -> bool:
         """Whether others wait for a slot of the rank's host."""
@@ -65,10 +68,16 @@ class Slots:
         """The next rank that may go on, or None; `admits`: whether it may be a new one, by the number of its host."""
         for number, host in self._hosts.items():
             line = host.new if host.new and admits(number) else host.line
-            if host.free and line:
+            if host.free > 0 and line:
                 host.free -= 1
                 return line.popleft()
         return None
+
+    def claim(self, rank: int) -> None:
+        """The rank, which stands in line, goes on whether there is a slot or not."""
+        host = self._of(rank)
+        host.line.remove(rank)
+        host.free -= 1
 
     def _of(self, rank: int) -> _HostSlots:
         return self._hosts[self._host_of[rank] if self._host_of else 0]

@@ -39,7 +39,8 @@ from prism.core.stage.states import ACTS, HOLDS_SLOT, WANTS_SLOT, State, Trigger
 QUANTUM = 100_000_000
 """ns without a word after which a rank in a slot is looked at; long against a message, short against a person."""
 SCARCE = 10
-"""Quanta for which a rank may be silent where memory is short: one that is stopped keeps all that it holds."""
+"""Quanta for which a rank may be silent where memory is short, of the host or of devices: one that is stopped keeps all
+that it holds."""
 SURE = 500_000_000
 """ns for which nothing may happen before it is sure that only ranks that are not admitted could go on."""
 
@@ -127,26 +128,30 @@ class Turns(Situation):
     def fill_slots(self) -> None:
         """Let as many go on as there are slots."""
         while (number := self.slots.grant(lambda host: self.admission.hosts[host].admits())) is not None:
-            rank = self.ranks[number]
-            self.admission.of(number).enter(number)
-            for result in self._deferred.pop(number, ()):
-                self.ledger.close("defer", number, result["handle"])
-                self._deliver(number, **result)
-            before = self.move(rank, Trigger.GRANT)
-            rank.since = self.now
-            if before is State.NEW:
-                self.say(Launch, number)
-                continue
-            rank.switches += 1
-            if before is State.STOPPED:
-                self.say(Resume, number)
-            elif rank.reply is not None:
-                self.answer(number, rank.call, rank.reply)
-                rank.reply = None
-            else:
-                self.say(Run, number)
+            self._let_go_on(number)
         self._make_room()
         self._page()
+
+    def _let_go_on(self, number: int) -> None:
+        """A rank has got a slot."""
+        rank = self.ranks[number]
+        self.admission.of(number).enter(number)
+        for result in self._deferred.pop(number, ()):
+            self.ledger.close("defer", number, result["handle"])
+            self._deliver(number, **result)
+        before = self.move(rank, Trigger.GRANT)
+        rank.since = self.now
+        if before is State.NEW:
+            self.say(Launch, number)
+            return
+        rank.switches += 1
+        if before is State.STOPPED:
+            self.say(Resume, number)
+        elif rank.reply is not None:
+            self.answer(number, rank.call, rank.reply)
+            rank.reply = None
+        else:
+            self.say(Run, number)
 
     # -- memory ------------------------------------------------------------------------------------------------------
 
@@ -187,8 +192,11 @@ class Turns(Situation):
             self.pager.hear(event)
 
     def _page(self) -> None:
-        """Let memory move to where it is needed next."""
+        """Let memory move to where it is needed next; who was stopped and is in the way goes on out of turn."""
         self.pager.settle()
+        if (stopped := self.pager.in_the_way()) is not None:
+            self.slots.claim(stopped)
+            self._let_go_on(stopped)
         for instruction in self.pager.said():
             self._out.append(msgspec.structs.replace(instruction, cause=self.seq))
         self.broke = self.broke or self.pager.broke
@@ -227,30 +235,40 @@ class Turns(Situation):
 
     def look_at_the_silent(self) -> None:
         """Have every rank looked at that has been silent in its slot for a quantum."""
-        patience = {host: QUANTUM * (SCARCE if of.presses() else 1) for host, of in self.admission.hosts.items()}
+        short = not self.pager.residency.quiet
+        patience = {
+            host: QUANTUM * (SCARCE if short or of.presses() else 1) for host, of in self.admission.hosts.items()
+        }
         for rank in self.ranks.values() if self._preempt else ():
             silent = rank.state is State.RUNNING
             silent = silent and self.now - rank.since >= patience[self.admission.host(rank.rank)]
-            silent = silent and self.pager.residency.here(rank.rank)
+            silent = silent and self.pager.residency.still(rank.rank)
             looked_at = self.ledger.of("probe", rank.rank) or self.ledger.of("suspend", rank.rank)
             if silent and not looked_at:
                 self.ledger.open("probe", rank.rank)
                 self.say(Probe, rank.rank)
 
     def on_probed(self, rank: Rank, event: Probed) -> None:
-        """What was seen of a silent rank; it is stopped if others could use its slot."""
+        """What was seen of a silent rank; it is stopped if others could use its slot.
+
+        Where memory of devices is short they could not, but a rank that waits may wait for them.
+        """
         self.move(rank, Trigger.WORK)
         self.ledger.close("probe", rank.rank)
         rank.idle_probes = rank.idle_probes + 1 if event.waiting and rank.open else 0
-        here = self.pager.residency.here(rank.rank)
-        if rank.state is State.RUNNING and self.slots.waiting(rank.rank) and here and not self.busy(rank):
+        useful = self.slots.waiting(rank.rank) and (event.waiting or self.pager.residency.quiet)
+        if useful and self._may_stop(rank):
             self.ledger.open("suspend", rank.rank)
             self.say(Suspend, rank.rank)
 
     def on_suspended(self, rank: Rank, event: Suspended) -> None:
         """A rank is stopped, unless it has blocked, or has been given something to do, before that came true."""
         self.ledger.close("suspend", rank.rank)
-        if rank.state is State.RUNNING and not self.busy(rank):
+        if self._may_stop(rank):
             self.move(rank, Trigger.SUSPENDED)
         elif rank.state is not State.ENDED:
             self.say(Resume, rank.rank)
+
+    def _may_stop(self, rank: Rank) -> bool:
+        """Whether the rank computes, and nobody waits for it to do anything meanwhile."""
+        return rank.state is State.RUNNING and self.pager.residency.still(rank.rank) and not self.busy(rank)
