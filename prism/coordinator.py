@@ -24,6 +24,7 @@ from prism.core.emulation.sandboxed import Sandboxed
 from prism.core.folding.roles import FoldedCapture
 from prism.core.folding.verification import Verification
 from prism.core.graph import Graph
+from prism.core.measuring.segments import Segments
 from prism.core.record import RankRecord, lying
 from prism.core.stage.answers import Answers
 from prism.core.stage.capture import Capture
@@ -32,6 +33,7 @@ from prism.core.stage.warnings import ATTACH
 from prism.core.stage.world import World
 from prism.errors import RunError
 from prism.prediction import predict
+from prism.prediction.together import together
 from prism.progress import Calibrated, Captured
 from prism.report.flight import write_flight
 from prism.result import DeviceClocks, Result
@@ -42,7 +44,7 @@ from prism.stages.calibrating import Measurements
 from prism.stages.emulation import Emulated, prepare
 from prism.stages.kinds import timed_apart
 from prism.stages.measuring import Measure, Rounds, Slice
-from prism.stages.slices import Durations, SliceLog
+from prism.stages.slices import SliceLog
 from prism.stages.staging import (
     calibration_warnings,
     emulation_setup,
@@ -100,16 +102,16 @@ class Coordinator(Run):
             for slices in measurements.rounds():
                 await self._measure(slices, "fast", measurements, log, self._fast)
                 run += slices
-            durations, found = measurements.conclude()
+            timings, found = measurements.conclude()
             if self.scenario.calibrate.answers == "paced":
-                timed = graph.with_durations(durations)
+                timed = together(graph, timings, self.scenario)
                 await self._measure(run, "paced", measurements, log, functools.partial(self._paced, timed))
-                durations, found = measurements.conclude()
+                timings, found = measurements.conclude()
             found.clocks = [DeviceClocks.of(one) for _, one in sorted(self.clocks.items())]
             warnings = calibration_warnings(self.scenario, run, self.result.payloads, found.clocks)
             calibrated = Calibrated(calibration=found, warnings=[*warnings, *measurements.warnings])
             calibrated.into(self.result)
-            graph = graph.with_durations(durations)
+            graph = together(graph, timings, self.scenario)
             self.folder.save_graph(graph, self.scenario)
             self._progress.calibrated = calibrated
         log.remove()
@@ -182,11 +184,11 @@ class Coordinator(Run):
         iterations = [measurements.iterations(ranks) for ranks in slices]
         rounds = Rounds(slices, iterations, answers, log, self._observer)
         await rounds.run(self, run, side_by_side=answers == "fast")
-        for ranks, durations in zip(slices, rounds.durations, strict=True):
-            for rank, of_rank in zip(ranks, durations or (), strict=True):
+        for ranks, segments in zip(slices, rounds.segments, strict=True):
+            for rank, of_rank in zip(ranks, segments or (), strict=True):
                 measurements.add(rank, of_rank)
 
-    async def _fast(self, slices: Mapping[int, Slice], iterations: int) -> dict[int, Durations]:
+    async def _fast(self, slices: Mapping[int, Slice], iterations: int) -> dict[int, list[Segments]]:
         """Run slices, each on its worker, answered from the record as soon as they post."""
         ranks = [rank for slice in slices.values() for rank in slice]
         places = {rank: worker for worker, slice in slices.items() for rank in slice} if self.workers > 1 else None
@@ -199,16 +201,16 @@ class Coordinator(Run):
             if not exchange.complete(rank):
                 raise RunError(f"rank {rank} ended before it had repeated what was captured of it")
         self.clocks.update(exchange.clocks)
-        return {worker: [exchange.durations(rank) for rank in slice] for worker, slice in slices.items()}
+        return {worker: [exchange.segments(rank) for rank in slice] for worker, slice in slices.items()}
 
-    async def _paced(self, graph: Graph, slices: Mapping[int, Slice], iterations: int) -> dict[int, Durations]:
+    async def _paced(self, graph: Graph, slices: Mapping[int, Slice], iterations: int) -> dict[int, list[Segments]]:
         """Run one slice beside the communication that it would have at the times that are known by now."""
         ((worker, ranks),) = slices.items()
         scenario = paced(self.scenario, ranks, iterations)
         records = {rank: self.folder.load_record(rank) for rank in ranks}
         emulated = await self._emulate(graph, scenario, records, worker, recorded=True)
         self.clocks.update(emulated.exchange.clocks)
-        return {worker: [emulated.exchange.durations(rank) for rank in ranks]}
+        return {worker: [emulated.exchange.segments(rank) for rank in ranks]}
 
     async def _emulate(
         self,

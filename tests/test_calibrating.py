@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from prism.coordinator import Coordinator
 from prism.core.graph import Graph, NodeKind, OpKind
+from prism.core.measuring.segments import Segments
 from prism.core.timeline.replay import evaluate, make_plan
 from prism.errors import ScenarioError
 from prism.result import CalibrationResult, Result, Spread
@@ -209,8 +210,10 @@ def test_what_was_measured_apart_becomes_one_consistent_timeline(
         for ranks in slices:
             run += ranks
             for rank in ranks:
-                measurements.add(rank, truth[segments(graph, rank, measurements.iterations(ranks))].tolist())
-    durations, found = measurements.conclude()
+                measured = truth[segments(graph, rank, measurements.iterations(ranks))]
+                measurements.add(rank, Segments(measured.tolist()))
+    timings, found = measurements.conclude()
+    durations = timings.durations
     assert sorted(run) == found.measured_ranks, "nobody runs twice"
     assert len(run) < graph.world_size or share == "none" or not even or graph.world_size == 2
     computing = graph.nodes["kind"] == NodeKind.COMPUTE

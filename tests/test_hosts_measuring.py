@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from prism.core.events import Clocked
+from prism.core.measuring.segments import Segments
 from prism.crew import Lost
 from prism.live.observer import Silent
 from prism.stages.measuring import Rounds
@@ -29,12 +30,12 @@ class Workers:
     async def held(self, ranks: Sequence[int]) -> Mapping[int, int]:
         return HELD[ranks[0]]
 
-    async def measure(self, slices: Mapping[int, Sequence[int]], iterations: int) -> dict[int, list[list[int]]]:
+    async def measure(self, slices: Mapping[int, Sequence[int]], iterations: int) -> dict[int, list[Segments]]:
         self.ran.append({worker: tuple(ranks) for worker, ranks in slices.items()})
         if len(self.ran) - 1 == self._lost:
             self.workers = 1
             raise Lost("worker-1 was lost")
-        return {worker: [[rank] for rank in ranks] for worker, ranks in slices.items()}
+        return {worker: [Segments([rank]) for rank in ranks] for worker, ranks in slices.items()}
 
 
 class Heard(Silent):
@@ -53,7 +54,7 @@ async def ran(
     heard = Heard()
     rounds = Rounds(SLICES, [3] * len(SLICES), "fast", SliceLog(folder / "slices.log", "digest"), heard)
     await rounds.run(workers, workers.measure, side_by_side)
-    assert rounds.durations == [[[0]], [[1]], [[2]], [[3]]]
+    assert rounds.segments == [[Segments([rank])] for rank in range(4)]
     return workers.ran, heard
 
 

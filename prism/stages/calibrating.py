@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from prism.core.diagnosis import Warning
 from prism.core.folding.measured import own_lanes, spread
@@ -17,7 +19,9 @@ from prism.core.measuring.calibration import (
     place,
     spread_quantiles,
 )
+from prism.core.measuring.lead import Timings
 from prism.core.measuring.sampling import TOLERANCE, Comparison, compare, sample, share
+from prism.core.measuring.segments import Segments
 from prism.core.measuring.signatures import ranks_alike
 from prism.errors import ScenarioError
 from prism.report.units import rank_ranges, time
@@ -25,6 +29,8 @@ from prism.result import CalibrationResult, Spread
 from prism.scenario import Scenario
 from prism.stages.folding import folding_of
 from prism.stages.staging import fault_changes
+
+T = TypeVar("T", np.int64, np.bool_)
 
 
 class Measurements:
@@ -41,6 +47,7 @@ class Measurements:
         self._iterations = _iterations(graph, scenario)
         self._classes = _classes(graph, scenario)
         self._values = np.full(len(graph.nodes), NOT_MEASURED, np.int64)
+        self._hosts = np.zeros(len(graph.nodes), np.int8)  # how they were, a Host for each node
         self._ranks: set[int] = set()  # those that were measured; only asked whether it has one
 
     def rounds(self) -> Iterator[tuple[tuple[int, ...], ...]]:
@@ -58,25 +65,30 @@ class Measurements:
         needed = self._iterations[list(ranks)]
         return int(needed.max()) if needed.all() else self._scenario.capture.iterations or 0
 
-    def add(self, rank: int, durations: Sequence[int]) -> None:
-        """Take in the compute segments of a rank, in ns."""
-        place(self._graph, self._values, rank, durations)
+    def add(self, rank: int, segments: Segments) -> None:
+        """Take in what was measured of a rank."""
+        place(self._graph, self._values, self._hosts, rank, segments)
         self._ranks.add(rank)
 
-    def conclude(self) -> tuple[Int64, CalibrationResult]:
-        """The durations of all nodes, int64[nodes] ns, and how sure they are."""
+    def conclude(self) -> tuple[Timings, CalibrationResult]:
+        """The timings of all nodes, and how sure they are."""
         calibration, compared = self._calibrated(), list[Comparison]()
-        durations = calibration.durations
         for ranks in self._classes:
             sampled = [rank for rank in ranks if rank in self._ranks]
             if len(sampled) < len(ranks):
                 compared += self._compare(calibration, sampled)
-                durations = share(self._graph, durations, sampled, [rank for rank in ranks if rank not in self._ranks])
+        durations = self._of_all(calibration.durations)
         assert (durations != NOT_MEASURED).all()
+        timings = Timings(durations, self._of_all(calibration.slack), self._of_all(calibration.waited))
         measured = [rank for rank in range(self._graph.world_size) if rank in self._ranks]
-        if self._folding is not None:
-            durations = spread(self._whole, self._folding, durations)
-        return durations, _told(calibration, measured, max((one.typical for one in compared), default=None))
+        return timings, _told(calibration, measured, max((one.typical for one in compared), default=None))
+
+    def _of_all(self, values: npt.NDArray[T]) -> npt.NDArray[T]:
+        """Values of all nodes, from those of the ranks that were measured."""
+        for ranks in self._classes:
+            sampled = [rank for rank in ranks if rank in self._ranks]
+            values = share(self._graph, values, sampled, [rank for rank in ranks if rank not in self._ranks])
+        return values if self._folding is None else spread(self._whole, self._folding, values)
 
     def _unlike(self) -> Iterator[tuple[int, ...]]:
         """The classes whose samples do not agree, each with a warning."""
@@ -92,7 +104,7 @@ class Measurements:
 
     def _calibrated(self) -> Calibration:
         warmup = self._scenario.calibrate.warmup
-        return calibrate(self._graph, self._values, warmup, fault_changes(self._scenario))
+        return calibrate(self._graph, self._values, warmup, fault_changes(self._scenario), self._hosts)
 
     def _compare(self, calibration: Calibration, ranks: Sequence[int]) -> list[Comparison]:
         warmup = self._scenario.calibrate.warmup

@@ -6,17 +6,18 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Literal, Protocol
 
 from prism.core.events import Clocked
+from prism.core.measuring.segments import Segments
 from prism.core.placement import deal
 from prism.crew import Lost
 from prism.live.observer import Observer
 from prism.report.units import rank_ranges
-from prism.stages.slices import Durations, SliceLog
+from prism.stages.slices import SliceLog
 
 Slice = Sequence[int]
 """Ranks that are timed at one time, on one worker."""
 
-Measure = Callable[[Mapping[int, Slice], int], Awaitable[Mapping[int, Durations]]]
-"""Times slices by their workers, for so many iterations; gives each worker's durations. Raises Lost."""
+Measure = Callable[[Mapping[int, Slice], int], Awaitable[Mapping[int, list[Segments]]]]
+"""Times slices by their workers, for so many iterations; gives the segments of each worker's ranks. Raises Lost."""
 
 
 class Workers(Protocol):
@@ -50,7 +51,7 @@ class Rounds:
         self._answers = answers
         self._log = log
         self._observer = observer
-        self.durations = [log.find(answers, *one) for one in zip(slices, iterations, strict=True)]
+        self.segments = [log.find(answers, *one) for one in zip(slices, iterations, strict=True)]
 
     async def run(self, workers: Workers, measure: Measure, side_by_side: bool) -> None:
         """Measure the slices that are not known; those of a worker that is lost run again on the others.
@@ -58,7 +59,7 @@ class Rounds:
         `side_by_side`: as many at one time as there are workers.
         """
         self._tell_known()
-        while to_do := [number for number, known in enumerate(self.durations) if known is None]:
+        while to_do := [number for number, known in enumerate(self.segments) if known is None]:
             self._observer.step(len(self._slices) - len(to_do), len(self._slices))
             alike = [number for number in to_do if self._iterations[number] == self._iterations[to_do[0]]]
             await self._measure(workers, measure, await self._deal(workers, alike if side_by_side else alike[:1]))
@@ -84,11 +85,11 @@ class Rounds:
             self._observer.say(f"{error}; ranks {again} are timed again on what is left, {workers.workers} workers")
             return
         for worker, number in dealt.items():
-            self.durations[number] = found[worker]
+            self.segments[number] = found[worker]
             self._log.add(self._answers, self._slices[number], iterations, found[worker], workers.clocks)
 
     def _tell_known(self) -> None:
-        known = [number for number, one in enumerate(self.durations, 1) if one is not None]
+        known = [number for number, one in enumerate(self.segments, 1) if one is not None]
         if known:
             text = f"slices {rank_ranges(known)} of {len(self._slices)} used again ({self._answers})"
             self._observer.say(text)

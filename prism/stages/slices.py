@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Literal
 
 from prism.core.events import Clocked
+from prism.core.measuring.segments import Segments
 from prism.core.measuring.slice_log import VERSION, Head, Slice, decode, encode
 from prism.exhaustion import room_in
-
-Durations = list[list[int]]
-"""The compute segments of each rank of a slice, in ns."""
 
 
 class SliceLog:
@@ -25,7 +23,7 @@ class SliceLog:
         self._path = path
         data = path.read_bytes() if path.exists() else b""
         slices, whole = decode(data, digest)
-        self._known = {(one.answers, one.ranks, one.iterations): one.durations for one in slices}
+        self._known = {(one.answers, one.ranks, one.iterations): one.segments for one in slices}
         self.clocks = {seen.rank: seen for one in slices for seen in one.clocks}
         self.dropped = len(data) - whole if whole else 0
         if whole:
@@ -34,7 +32,7 @@ class SliceLog:
             path.unlink(missing_ok=True)
             self._append(encode(Head(VERSION, digest)))
 
-    def find(self, answers: Literal["fast", "paced"], ranks: Sequence[int], iterations: int) -> Durations | None:
+    def find(self, answers: Literal["fast", "paced"], ranks: Sequence[int], iterations: int) -> list[Segments] | None:
         """What the slice measured before; None if it has not run to its end."""
         return self._known.get((answers, tuple(ranks), iterations))
 
@@ -43,12 +41,12 @@ class SliceLog:
         answers: Literal["fast", "paced"],
         ranks: Sequence[int],
         iterations: int,
-        durations: Durations,
+        segments: list[Segments],
         clocks: Mapping[int, Clocked],
     ) -> None:
         """Keep what a slice has measured, and the clocks of its ranks; raises Exhausted if there is no room for it."""
         seen = [clocks[rank] for rank in ranks if rank in clocks]
-        self._append(encode(Slice(answers, tuple(ranks), iterations, durations, seen)))
+        self._append(encode(Slice(answers, tuple(ranks), iterations, segments, seen)))
 
     def remove(self) -> None:
         """The stage is over."""

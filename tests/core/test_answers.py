@@ -55,7 +55,7 @@ def test_posts_of_another_thread_may_come_later_than_in_the_capture() -> None:
     assert not of.complete(0)
     assert of.post(posted(0, 3, barrier(), group="saving", main=False)) == [Done(0, 3, RESULT)]
     assert of.complete(0)
-    assert of.durations(0) == [10, 0, 20, 30, 40]
+    assert of.segments(0).durations == [10, 0, 20, 30, 40]
 
 
 def test_posts_of_another_thread_may_come_earlier_than_in_the_capture() -> None:
@@ -64,7 +64,7 @@ def test_posts_of_another_thread_may_come_earlier_than_in_the_capture() -> None:
     of.post(posted(0, 2, all_reduce(), compute=20))
     of.wait(waited(0, 2, compute=30))
     assert of.complete(0)
-    assert of.durations(0) == [20, 30, 0]
+    assert of.segments(0).durations == [20, 30, 0]
 
 
 def test_a_callback_may_run_on_the_main_thread_where_it_did_not_in_the_capture() -> None:
@@ -79,7 +79,7 @@ def test_device_times_belong_to_the_steps_as_they_were_told() -> None:
     of.post(posted(0, 1, all_reduce(), compute=10))
     of.post(posted(0, 2, barrier(), group="saving", main=False))
     of.timed(Timed(rank=0, first=0, durations=(7, -1)))
-    assert of.durations(0) == [0, 7]
+    assert of.segments(0).durations == [0, 7]
 
 
 def test_the_order_of_one_thread_counts() -> None:
@@ -183,7 +183,7 @@ def test_what_the_device_timed_counts_instead_of_the_host() -> None:
     for compute in (5, 6, 7):
         exchange.mark(Marked(rank=0, compute=compute))
     exchange.timed(Timed(rank=0, first=1, durations=(60, -1)))
-    assert exchange.durations(0) == [5, 60, 7]
+    assert exchange.segments(0).durations == [5, 60, 7]
 
 
 def test_how_the_device_ran_is_kept() -> None:

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from prism.core.graph import Graph, NodeKind, OpKind
-from prism.core.measuring.calibration import NOT_MEASURED, calibrate, iterations_to_run, place, spread_quantiles
+from prism.core.measuring.calibration import (
+    NOT_MEASURED,
+    Calibration,
+    calibrate,
+    iterations_to_run,
+    place,
+    spread_quantiles,
+)
+from prism.core.measuring.segments import EVERY, FIRST, Host, Segments
 from prism.core.timeline.replay import evaluate, make_plan
 from tests.core.jobs import Job, data_parallel
 
@@ -32,6 +40,10 @@ def measure(graph: Graph, *values: int) -> np.ndarray:
     measured = np.zeros(len(graph.nodes), np.int64)
     measured[segments(graph)] = values
     return measured
+
+
+def free(graph: Graph) -> np.ndarray:
+    return np.full(len(graph.nodes), Host.FREE, np.int8)
 
 
 def test_each_iteration_keeps_its_own_durations() -> None:
@@ -120,7 +132,7 @@ def test_how_many_iterations_have_to_run(sizes: list[int], wanted: int, changes:
     graph = steps(sizes, tail=True)
     assert iterations_to_run(graph, wanted, 1, {0: changes}).tolist() == [needed]
     measured = np.full(len(graph.nodes), NOT_MEASURED)
-    place(graph, measured, 0, range(2 * needed))
+    place(graph, measured, free(graph), 0, Segments([*range(2 * needed)]))
     found = calibrate(graph, measured, 1, {0: changes}).durations
     assert (found != NOT_MEASURED).all()
     assert found[segments(graph)].tolist()[-1] == 0, "what follows the last mark"
@@ -138,7 +150,7 @@ def test_a_rank_that_ends_fewer_iterations_runs_whole() -> None:
 def test_a_whole_program_keeps_what_follows_its_last_mark() -> None:
     graph = steps([8], tail=True)
     measured = np.full(len(graph.nodes), NOT_MEASURED)
-    place(graph, measured, 0, [5, 6, 7])
+    place(graph, measured, free(graph), 0, Segments([5, 6, 7]))
     assert measured[segments(graph)].tolist() == [5, 6, 7]
 
 
@@ -186,3 +198,50 @@ def test_bad_measurements_are_refused() -> None:
         calibrate(graph, np.zeros(2, np.int64), warmup=0)
     with pytest.raises(ValueError, match="node 3 has a negative"):
         calibrate(graph, measure(graph, 1, -2), warmup=0)
+
+
+class TestAHostThatWasHeldAhead:
+    """Iterations of two segments, of which some were measured with the host far ahead of its device."""
+
+    def calibrated(self, durations: list[int], waited: list[int] | None) -> tuple[Graph, Calibration]:
+        graph = steps([8] * (len(durations) // 2))
+        measured, hosts = measure(graph, *durations), free(graph)
+        place(graph, measured, hosts, 0, Segments(durations, waited))
+        return graph, calibrate(graph, measured, warmup=1, hosts=hosts)
+
+    def test_what_it_saves_is_the_slack_of_all_alike_iterations(self) -> None:
+        durations = [100, 50] * (FIRST + EVERY + 1)
+        durations[2 * FIRST : 2 * FIRST + 2] = 60, 52
+        durations[-2:] = 64, 48
+        graph, found = self.calibrated(durations, [])
+        assert found.durations[segments(graph)].tolist() == [100, 50] * (FIRST + EVERY + 1)
+        assert found.slack[segments(graph)].tolist() == [0, 0, *[38, 0] * (FIRST + EVERY)]
+        assert found.spread["samples"].tolist() == [FIRST + EVERY - 2] * 2
+        assert not found.waited.any()
+
+    def test_it_is_none_where_no_host_was_held(self) -> None:
+        graph, found = self.calibrated([100, 50] * (FIRST + 1), None)
+        assert found.spread["samples"].tolist() == [FIRST, FIRST]
+        assert not found.slack.any()
+
+    def test_where_it_waits_for_its_device_in_most_of_them_it_does_in_all(self) -> None:
+        count = FIRST + 2 * EVERY + 1
+        first, second, third = (2 * (FIRST + number * EVERY) for number in range(3))
+        graph, found = self.calibrated([100, 50] * count, [first, second, third + 1])
+        assert found.waited[segments(graph)].tolist() == [False, False, *[True, False] * (count - 1)]
+
+    def test_an_iteration_that_is_like_no_other_stays_as_it_was(self) -> None:
+        graph = steps([8] * FIRST + [16])
+        durations = [100, 50] * FIRST + [70, 30]
+        measured, hosts = measure(graph, *durations), free(graph)
+        place(graph, measured, hosts, 0, Segments(durations, []))
+        found = calibrate(graph, measured, warmup=1, hosts=hosts)
+        assert (found.durations[segments(graph)].tolist(), found.slack.any()) == (durations, False)
+
+    def test_another_measurement_takes_its_place(self) -> None:
+        graph = steps([8] * (FIRST + 1))
+        measured, hosts = measure(graph, *[1, 1] * (FIRST + 1)), free(graph)
+        place(graph, measured, hosts, 0, Segments([1, 1] * (FIRST + 1), []))
+        assert hosts.any()
+        place(graph, measured, hosts, 0, Segments([1, 1] * (FIRST + 1)))
+        assert not hosts.any()

@@ -43,7 +43,7 @@ class TestRepeating:
         for event in (posted(1, 1, all_reduce()), waited(1, 1, blocks=False), posted(1, 2, recv(source=0))):
             emulated.hear(msgspec.structs.replace(event, compute=7))
         emulated.hear(Marked(rank=1, compute=9, wall=1234))
-        assert emulated.exchange.durations(1) == [7, 7, 7, 9]
+        assert emulated.exchange.segments(1).durations == [7, 7, 7, 9]
         assert emulated.exchange.walls(1) == [1234]
 
     def test_how_the_device_of_a_rank_ran_is_kept(self) -> None:

@@ -60,7 +60,7 @@ def test_another_thread_may_post_later_than_in_the_capture() -> None:
     assert not emulated.complete(0)
     assert posts(emulated, 0, LATE[2]) == [("saving", 0)]
     assert emulated.complete(0)
-    assert emulated.durations(0) == [10, 0, 20, 1, 2, 3]
+    assert emulated.segments(0).durations == [10, 0, 20, 1, 2, 3]
     assert emulated.walls(0) == [7]
 
 
@@ -97,7 +97,7 @@ def test_device_times_belong_to_the_steps_as_they_were_told() -> None:
     emulated = captured(0)
     posts(emulated, 0, *LATE)
     emulated.timed(Timed(rank=0, first=0, durations=(7, 8, -1), walls=()))
-    assert emulated.durations(0) == [7, 0, 8]
+    assert emulated.segments(0).durations == [7, 0, 8]
 
 
 def test_a_program_that_ends_before_its_thread_has_posted_has_diverged() -> None:
@@ -110,6 +110,6 @@ def test_a_program_that_ends_before_its_thread_has_posted_has_diverged() -> None
 def test_a_rank_that_is_cut_has_no_times_of_what_its_main_thread_had_still_to_do() -> None:
     emulated = captured(0)
     posts(emulated, 0, EARLY[0])
-    assert emulated.durations(0) == []
+    assert emulated.segments(0).durations == []
     posts(emulated, 0, ("default", 2))
-    assert emulated.durations(0) == [20, 0]
+    assert emulated.segments(0).durations == [20, 0]

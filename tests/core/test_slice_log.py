@@ -6,19 +6,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prism.core.events import Clocked, ClockState
+from prism.core.measuring.segments import Segments
 from prism.core.measuring.slice_log import VERSION, Head, Slice, decode, encode
 
 STATES = st.builds(ClockState, st.integers(0, 2000), st.integers(0, 700), st.integers(0, 100))
 CLOCKED = st.builds(Clocked, rank=st.integers(0, 9), before=STATES, after=STATES, throttled=st.just(("power cap",)),
     posting=st.just({"wait": 4_000}), idle=st.integers(0, 9), steps=st.just(9),
 )  # fmt: skip
+SEGMENTS = st.builds(
+    Segments, st.lists(st.integers(0, 2**62), max_size=4), st.none() | st.lists(st.integers(0, 9), max_size=2)
+)
 SLICES = st.lists(
     st.builds(
         Slice,
         st.sampled_from(["fast", "paced"]),
         st.lists(st.integers(0, 9), min_size=1, max_size=3).map(tuple),
         st.integers(0, 5),
-        st.lists(st.lists(st.integers(0, 2**62), max_size=4), max_size=3),
+        st.lists(SEGMENTS, max_size=3),
         st.lists(CLOCKED, max_size=2),
     ),
     max_size=5,
@@ -47,7 +51,7 @@ def test_an_entry_that_was_changed_ends_the_log(slices: list[Slice], data: st.Da
 
 
 def test_a_log_of_other_measurements_has_none() -> None:
-    log = HEAD + encode(Slice("fast", (0,), 0, [[1]]))
+    log = HEAD + encode(Slice("fast", (0,), 0, [Segments([1])]))
     assert decode(log, "of others") == ([], 0)
     assert decode(encode(Head(VERSION + 1, "of these")), "of these") == ([], 0)
     assert decode(b"", "of these") == ([], 0)

@@ -117,6 +117,7 @@ class FakeDriver(Driver):
 
     def drain(self) -> None:
         self.current().synchronize()
+        self.ms = max(self.ms, self.free)
 
     def capturing(self) -> bool:
         return False

@@ -16,6 +16,7 @@ from prism.core.emulation.differences import differences, differences_from_lane
 from prism.core.emulation.lane_steps import record_of_lane
 from prism.core.events import Asked, Clocked, Finished, Folded, Joined, Marked, Posted, Staged, Timed, Waited
 from prism.core.graph import Graph, NodeKind, OpKind
+from prism.core.measuring.segments import Segments
 from prism.core.record import MarkStep, PostStep, RankRecord, Step, WaitStep
 from prism.core.stage import phrases
 from prism.core.stage.answers import Answers, Diverged
@@ -78,9 +79,9 @@ class Sandboxed:
     def last_common(self, group: CommGroup) -> Op | None:
         """Nothing is in common: of virtual ranks nobody knows what they have posted."""
 
-    def durations(self, rank: int) -> list[int]:
-        """The compute segment before each step of the rank, in ns; shorter if the rank did not finish."""
-        return self._walks[rank].durations
+    def segments(self, rank: int) -> Segments:
+        """The measured compute segments of the rank; fewer if it did not finish."""
+        return self._walks[rank].segments
 
     def walls(self, rank: int) -> list[int]:
         """The rank's monotonic clock at each of its marks, in ns."""
@@ -129,7 +130,7 @@ class Sandboxed:
 
     def timed(self, event: Timed) -> None:
         walk = self._walks[event.rank]
-        walk.timed(event.first, event.durations)
+        walk.timed(event)
         walk.walls[: len(event.walls)] = event.walls
 
     def clocked(self, event: Clocked) -> None:

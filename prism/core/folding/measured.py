@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,8 @@ from prism.core.graph import Graph, Int64, NodeKind
 from prism.core.levels import pointers, ranges
 
 Bool = npt.NDArray[np.bool_]
+
+T = TypeVar("T", bound=np.generic)
 
 
 def own_lanes(graph: Graph, folding: Folding) -> Graph:
@@ -45,8 +48,8 @@ def own_lanes(graph: Graph, folding: Folding) -> Graph:
     )  # fmt: skip
 
 
-def spread(graph: Graph, folding: Folding, durations: Int64) -> Int64:
-    """The durations of all nodes, int64[nodes] ns, from those of the nodes of `own_lanes`."""
+def spread(graph: Graph, folding: Folding, values: npt.NDArray[T]) -> npt.NDArray[T]:
+    """The values of all nodes, [nodes], from those of the nodes of `own_lanes`."""
     rank = graph.lanes["rank"].astype(np.int64)
     home = rank - folding.offset(folding.coordinates(rank))
     own = np.flatnonzero(home == rank)
@@ -56,7 +59,7 @@ def spread(graph: Graph, folding: Folding, durations: Int64) -> Int64:
     # The lanes of a rank lie together, as those of its representative do, in the same order.
     within = np.arange(rank.size) - np.searchsorted(rank, rank)
     first = start[np.searchsorted(rank, home) + within]
-    return durations[ranges(first, first + lengths)]
+    return values[ranges(first, first + lengths)]
 
 
 def _splits(graph: Graph, folding: Folding, ops: Int64, own: Bool) -> tuple[Int64, Int64]:

@@ -4,7 +4,8 @@ Every slice measured the compute nodes of its ranks once, over the whole program
 iteration keeps its own durations: sequences differ in length, and experts in load, where no collective shows it.
 Iterations of one lane that do the same thing (after the warm-up) tell how far a segment usually spreads; a measurement
 outside of that, as when something else took the core, is an outlier and takes their median. It shows in the spread and
-not in the prediction. What was not measured takes their median too.
+not in the prediction. What was not measured takes their median too, and so do iterations in which the host of a rank
+was held ahead of its device (prism.core.measuring.lead): what they take less than others is the slack of the others.
 
 Slices were measured apart, each with its own idea of when the others answer. Putting all slices' durations into the
 one graph and evaluating it (replay.evaluate) makes their clocks one: no op starts before its last post.
@@ -21,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism.core.graph import Graph, Int64, NodeKind, Table
+from prism.core.measuring.segments import Host, Segments, is_ahead
 from prism.core.measuring.signatures import iteration_codes
 
 NOT_MEASURED = -1
@@ -31,6 +33,11 @@ SPREAD = np.dtype(
 )
 """One segment class: lane, node (its COMPUTE node in the first iteration that counts), samples (iterations), outliers
 (samples more than 1.5 interquartile ranges outside the quartiles: Tukey's fences), median and iqr in ns."""
+
+Bool = npt.NDArray[np.bool_]
+
+Hosts = npt.NDArray[np.int8]
+"""A Host for each node."""
 
 Changes = Mapping[int, Collection[int]]
 """The iterations at which a rank becomes another, by a fault that begins or ends; before and after are not alike."""
@@ -44,6 +51,8 @@ class Calibration:
 
     durations: Int64  # int64[nodes] ns; NOT_MEASURED where nothing alike was
     spread: Table  # SPREAD, one row a segment class
+    slack: Int64  # int64[nodes] ns
+    waited: Bool  # bool[nodes]: whether the host waited for its device in most of the alike iterations
 
 
 def compute_nodes(graph: Graph, rank: int) -> Int64:
@@ -51,15 +60,19 @@ def compute_nodes(graph: Graph, rank: int) -> Int64:
     return _nodes(graph, rank, NodeKind.COMPUTE)
 
 
-def place(graph: Graph, measured: Int64, rank: int, durations: Sequence[int]) -> None:
-    """Put the durations of a rank's first segments, in ns, into `measured`, int64[nodes].
+def place(graph: Graph, measured: Int64, hosts: Hosts, rank: int, segments: Segments) -> None:
+    """Put a rank's first segments into `measured`, int64[nodes] ns, and how its host was into `hosts`.
 
     What follows the last mark of a rank that was ended before it came there takes no time.
     """
-    nodes = compute_nodes(graph, rank)
-    last = _nodes(graph, rank, NodeKind.MARK).max(initial=-1)
-    measured[nodes[nodes > last]] = 0
-    measured[nodes[: len(durations)]] = durations
+    nodes, marks = compute_nodes(graph, rank), _nodes(graph, rank, NodeKind.MARK)
+    measured[nodes[nodes > marks.max(initial=-1)]] = 0
+    measured[nodes[: len(segments.durations)]] = segments.durations
+    hosts[nodes] = Host.FREE
+    if segments.waited is not None:
+        ahead = [is_ahead(iteration) for iteration in np.searchsorted(marks, nodes).tolist()]
+        hosts[nodes[ahead]] = Host.AHEAD
+        hosts[nodes[segments.waited]] = Host.WAITED
 
 
 def iterations_to_run(graph: Graph, wanted: int, warmup: int, changes: Changes = UNCHANGED) -> Int64:
@@ -78,10 +91,12 @@ def iterations_to_run(graph: Graph, wanted: int, warmup: int, changes: Changes =
     return np.where(ended < ended.max(), 0, needed)
 
 
-def calibrate(graph: Graph, measured: Int64, warmup: int, changes: Changes = UNCHANGED) -> Calibration:
+def calibrate(
+    graph: Graph, measured: Int64, warmup: int, changes: Changes = UNCHANGED, hosts: Hosts | None = None
+) -> Calibration:
     """Calibrated durations from one measurement of the COMPUTE nodes (int64[nodes] ns; other nodes are ignored).
 
-    Iterations before number `warmup` of each lane are warm-up. An iteration that was NOT_MEASURED takes the medians of
+    hosts: how they were; left out, free. Iterations before number `warmup` of each lane are warm-up. An iteration that was NOT_MEASURED takes the medians of
     those that are alike, and stays as it is where none of them was measured. Medians and quartiles are linear (Hyndman
     and Fan, type 7), rounded to the nearest ns. Raises ValueError on a wrong length or a negative duration.
     """
@@ -92,16 +107,23 @@ def calibrate(graph: Graph, measured: Int64, warmup: int, changes: Changes = UNC
     if negative.size:
         raise ValueError(f"node {negative[0]} has a negative measured duration")
     durations = np.where(compute, measured, 0)
+    hosts = np.zeros(compute.size, np.int8) if hosts is None else hosts
+    slack, waited = np.zeros_like(durations), np.zeros(compute.size, bool)
     spread = []
     for lane, iterations in _alike(graph, warmup, changes):
         segments = np.flatnonzero(compute[iterations[0]])
         nodes = iterations[:, segments]  # iterations x segments
-        ran = (durations[nodes] != NOT_MEASURED).all(axis=1)
-        if ran.any():
-            row, durations[nodes] = _settle(durations[nodes], ran)
-            row["lane"], row["node"] = lane, nodes[0]
-            spread.append(row)
-    return Calibration(durations, np.concatenate([np.empty(0, SPREAD), *spread]))
+        counts, ahead = _apart(measured[nodes], hosts[nodes])
+        if not counts.any():
+            continue
+        row, durations[nodes] = _settle(durations[nodes], counts)
+        row["lane"], row["node"] = lane, nodes[0]
+        spread.append(row)
+        if ahead.any():
+            far = np.rint(np.median(measured[nodes[ahead]], axis=0)).astype(np.int64)
+            slack[nodes] = np.clip(row["median"] - far, 0, durations[nodes])
+            waited[nodes] = (hosts[nodes[ahead]] == Host.WAITED).mean(axis=0) > 0.5
+    return Calibration(durations, np.concatenate([np.empty(0, SPREAD), *spread]), slack, waited)
 
 
 def _nodes(graph: Graph, rank: int, kind: NodeKind) -> Int64:
@@ -110,15 +132,23 @@ def _nodes(graph: Graph, rank: int, kind: NodeKind) -> Int64:
     return first + np.flatnonzero(graph.nodes["kind"][first:last] == kind)
 
 
-def _settle(samples: Int64, ran: npt.NDArray[np.bool_]) -> tuple[Table, Int64]:
-    """The spread of alike iterations (iterations x segments, of which some ran), and the durations to use for them."""
-    low, median, high = np.rint(np.percentile(samples[ran], (25, 50, 75), axis=0)).astype(np.int64)
+def _apart(samples: Int64, hosts: Hosts) -> tuple[Bool, Bool]:
+    """Which of some alike iterations say how long they take, and in which the host was held ahead, if others do."""
+    ran = (samples != NOT_MEASURED).all(axis=1)
+    ahead = ran & (hosts != Host.FREE).any(axis=1)
+    free = ran & ~ahead
+    return (free, ahead) if free.any() else (ran, free)
+
+
+def _settle(samples: Int64, counts: Bool) -> tuple[Table, Int64]:
+    """The spread of those alike iterations (iterations x segments) that count, and the durations to use for all."""
+    low, median, high = np.rint(np.percentile(samples[counts], (25, 50, 75), axis=0)).astype(np.int64)
     fence = 1.5 * (high - low)
     outlying = (samples < low - fence) | (samples > high + fence)
     row = np.empty(len(median), SPREAD)
-    row["samples"], row["outliers"] = ran.sum(), outlying[ran].sum(axis=0)
+    row["samples"], row["outliers"] = counts.sum(), outlying[counts].sum(axis=0)
     row["median"], row["iqr"] = median, high - low
-    return row, np.where(outlying | ~ran[:, None], median, samples)
+    return row, np.where(outlying | ~counts[:, None], median, samples)
 
 
 def spread_quantiles(spread: Table, shares: Sequence[float]) -> list[float] | None:

@@ -10,11 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from prism.core.graph import Graph, Int64, NodeKind
 from prism.core.measuring.calibration import NOT_MEASURED, compute_nodes
+
+T = TypeVar("T", np.int64, np.bool_)
 
 ONE_IN = 16
 """So many ranks of a class have one sample, besides the first."""
@@ -68,10 +72,12 @@ def compare(graph: Graph, measured: Int64, durations: Int64, ranks: Sequence[int
     return [_comparison(ranks[0], rank, first, times, warmup) for rank, times in zip(ranks[1:], others, strict=True)]
 
 
-def share(graph: Graph, durations: Int64, measured: Sequence[int], others: Sequence[int]) -> Int64:
-    """Give the other ranks of a class the medians of those that were measured, segment by segment; int64[nodes] ns."""
-    shared = durations.copy()
-    typical = np.rint(np.median([durations[_nodes(graph, rank)] for rank in measured], axis=0))
+def share(graph: Graph, values: npt.NDArray[T], measured: Sequence[int], others: Sequence[int]) -> npt.NDArray[T]:
+    """Give the other ranks of a class the medians of those that were measured, node by node; values: [nodes]."""
+    if not others:
+        return values
+    shared = values.copy()
+    typical = np.rint(np.median([values[_nodes(graph, rank)].astype(float) for rank in measured], axis=0))
     for rank in others:
         shared[_nodes(graph, rank)] = typical
     return shared

@@ -14,9 +14,10 @@ from typing import Literal, TypeVar
 import msgspec
 
 from prism.core.events import Clocked
+from prism.core.measuring.segments import Segments
 
 FRAME = struct.Struct("<II")  # length, crc32 of the payload
-VERSION = 2
+VERSION = 3
 
 T = TypeVar("T")
 
@@ -29,7 +30,7 @@ class Head(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Slice(msgspec.Struct, array_like=True, frozen=True):
-    """The ranks of a slice, for how many iterations they ran (0: their whole program), and their segments in ns.
+    """The ranks of a slice, for how many iterations they ran (0: their whole program), and their segments.
 
     `clocks`: how the devices ran meanwhile, of ranks on a GPU.
     """
@@ -37,7 +38,7 @@ class Slice(msgspec.Struct, array_like=True, frozen=True):
     answers: Literal["fast", "paced"]
     ranks: tuple[int, ...]
     iterations: int
-    durations: list[list[int]]
+    segments: list[Segments]
     clocks: list[Clocked] = []
 
 

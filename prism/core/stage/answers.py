@@ -9,6 +9,7 @@ import msgspec
 from prism.core.calls import Call, Reply, StoreCall
 from prism.core.events import Asked, Clocked, Finished, Folded, Joined, Marked, Posted, Staged, Timed, Waited
 from prism.core.graph import OpKind
+from prism.core.measuring.segments import Segments
 from prism.core.record import MarkStep, PostStep, RankRecord, Step, WaitStep
 from prism.core.stage.exchange import Done, Outcome
 from prism.core.stage.op import CommGroup, Op
@@ -79,9 +80,9 @@ class Answers:
     def last_common(self, group: CommGroup) -> Op | None:
         """Nothing is in common: each rank runs alone."""
 
-    def durations(self, rank: int) -> list[int]:
-        """The measured compute segment before each step of the rank, in ns; shorter if the rank did not finish."""
-        return self._walks[rank].durations
+    def segments(self, rank: int) -> Segments:
+        """The measured compute segments of the rank; fewer if it did not finish."""
+        return self._walks[rank].segments
 
     def complete(self, rank: int) -> bool:
         """Whether the rank has repeated all its steps."""
@@ -120,7 +121,7 @@ class Answers:
             raise self._diverged(event.rank, recorded, MarkStep().told())
 
     def timed(self, event: Timed) -> None:
-        self._walks[event.rank].timed(event.first, event.durations)
+        self._walks[event.rank].timed(event)
 
     def clocked(self, event: Clocked) -> None:
         self.clocks[event.rank] = event

@@ -9,9 +9,9 @@ first one on its group that was not repeated yet, and who hears of posts alone f
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
 
-from prism.core.events import Posted
+from prism.core.events import Posted, Timed
+from prism.core.measuring.segments import Segments
 from prism.core.record import PostStep, RankRecord, Step
 
 
@@ -27,6 +27,7 @@ class Walk:
         self._posts: dict[str, deque[int]] = defaultdict(deque)  # those of posts that were not, by group
         self._handles: dict[int, int] = {}  # those of the record, by the rank's own
         self._ns = [0] * len(record.steps)  # the segment before each
+        self._waited: list[int] | None = None  # places before which the host had waited for its device
         for place, step in enumerate(record.steps):
             if isinstance(step, PostStep):
                 self._posts[step.group].append(place)
@@ -43,9 +44,9 @@ class Walk:
         return self.taken[-1] + 1 if self.taken else 0
 
     @property
-    def durations(self) -> list[int]:
-        """The segment before each step up to the next one of the main thread, ns; 0 before posts not made yet."""
-        return self._ns[: self._main]
+    def segments(self) -> Segments:
+        """Those before the steps up to the next one of the main thread; 0 ns before posts not made yet."""
+        return Segments(self._ns[: self._main], self._waited)
 
     def take(self, now: Step, compute: int = 0) -> Step:
         """The recorded step that is repeated by what the rank does now; any, if it repeats none. Not once complete.
@@ -64,11 +65,13 @@ class Walk:
         self._advance()
         return step
 
-    def timed(self, first: int, durations: Sequence[int]) -> None:
-        """Take other durations (ns, -1: none) for the segments before steps, in the order in which they were taken."""
-        for number, duration in enumerate(durations, first):
+    def timed(self, event: Timed) -> None:
+        """Take other durations for the segments before steps, in the order in which they were taken."""
+        for number, duration in enumerate(event.durations, event.first):
             if duration >= 0:
                 self._ns[self.taken[number]] = duration
+        if event.waited is not None:
+            self._waited = [*(self._waited or ()), *(self.taken[number] for number in event.waited)]
 
     def handles(self, own: tuple[int, ...]) -> tuple[int, ...]:
         """The recorded handles of posts, by the rank's own."""

@@ -17,7 +17,7 @@ from prism.core.graph import OpKind
 from prism.core.instructions import PageIn, PageOut
 from prism.core.stage.unmatched import ANY
 from prism.gpu.cuda import nvml
-from prism.gpu.cuda.compensated import CompensatedTiming
+from prism.gpu.cuda.ahead import AheadTiming
 from prism.gpu.cuda.copies import Copier
 from prism.gpu.cuda.device_link import DeviceLink
 from prism.gpu.cuda.driver import Driver
@@ -45,7 +45,7 @@ class CudaLink(TwoThreads, Unwaited, DeviceLink):
         self._copier = Copier(self.driver)
         self._gates: dict[Any, Gate] = {}  # by the stream that parks
         self._slots = Slots(self.driver)
-        self._timing = CompensatedTiming(self.driver, self._told, self.own_stream)
+        self._timing = AheadTiming(self.driver, self._told, self.own_stream)
         self._watch: ClockWatch | None = None
         self._cost: PostingCost | None = None  # of NCCL's calls, once the program has posted one
         self._batch = 0  # the newest one whose cost has been counted
@@ -144,8 +144,7 @@ class CudaLink(TwoThreads, Unwaited, DeviceLink):
     def mark(self) -> None:
         """An iteration ends here."""
         if self._answered:
-            self._timing.step()
-            self._timing.tell()
+            self._timing.mark()
         super().mark()
 
     def conclude(self) -> None:
@@ -176,8 +175,8 @@ class CudaLink(TwoThreads, Unwaited, DeviceLink):
             self.tell(Noticed(rank=self.rank, kind="posting_cost", summary=told))
             return NOTHING
 
-    def _told(self, first: int, durations: tuple[int, ...]) -> None:
-        self.tell(Timed(rank=self.rank, first=first, durations=durations))
+    def _told(self, first: int, durations: tuple[int, ...], waited: tuple[int, ...]) -> None:
+        self.tell(Timed(rank=self.rank, first=first, durations=durations, waited=waited))
 
 
 def _from_anyone(call: Call) -> bool:

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from prism.gpu.cuda.driver import Driver
 
-Told = Callable[[int, tuple[int, ...]], None]
-"""Hears the number of a step and the ns of the segments before it and those after it."""
+Told = Callable[[int, tuple[int, ...], tuple[int, ...]], None]
+"""Hears the number of a step, the ns of the segments before it and those after it, and before which the host waited."""
 
 Own = Callable[[], Any]
 """The stream in which the program computes, where its current one is another; else None."""
@@ -31,6 +31,7 @@ class Step(NamedTuple):
     idle: int = 0  # ns for which the device idles in reality, and not here
     computed: Any = None
     resumed: Any = None
+    waited: bool = False  # whether the host is known to have waited for the device in the segment before
 
     @property
     def events(self) -> tuple[Any, ...]:
@@ -93,6 +94,11 @@ class Timing:
         elif self._last.computed is not None:
             self._last = self._last._replace(resumed=self._event(own))
 
+    def mark(self) -> None:
+        """An iteration ends here, which is a step."""
+        self.step()
+        self.tell()
+
     def tell(self) -> None:
         """Tell of the segments that are over by now."""
         self._tell(Step.over)
@@ -117,14 +123,17 @@ class Timing:
 
     def _tell(self, over: Callable[[Step], bool]) -> None:
         found: list[int] = []
+        waited: list[int] = []
         while self._steps and over(self._steps[0]):
             step = self._steps.popleft()
+            if step.waited:
+                waited.append(self._number + len(found))
             found.append(self._between(step))
             self._end = self._later(step.after)
             if step.computed is not None and step.resumed is not None:
                 self._owed += _ns(step.computed, step.resumed)
         if found:
-            self._told(self._number, tuple(found))
+            self._told(self._number, tuple(found), tuple(waited))
             self._number += len(found)
 
     def _later(self, after: Any) -> Any:
