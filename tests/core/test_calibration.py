@@ -220,7 +220,7 @@ class TestAHostThatWasHeldAhead:
         assert not found.waited.any()
 
     def test_it_is_none_where_no_host_was_held(self) -> None:
-        graph, found = self.calibrated([100, 50] * (FIRST + 1), None)
+        _, found = self.calibrated([100, 50] * (FIRST + 1), None)
         assert found.spread["samples"].tolist() == [FIRST, FIRST]
         assert not found.slack.any()
 
@@ -230,13 +230,28 @@ class TestAHostThatWasHeldAhead:
         graph, found = self.calibrated([100, 50] * count, [first, second, third + 1])
         assert found.waited[segments(graph)].tolist() == [False, False, *[True, False] * (count - 1)]
 
-    def test_an_iteration_that_is_like_no_other_stays_as_it_was(self) -> None:
-        graph = steps([8] * FIRST + [16])
-        durations = [100, 50] * FIRST + [70, 30]
+    def test_for_that_iterations_are_alike_whatever_their_sizes(self) -> None:
+        graph = steps([*range(8, 8 + FIRST), 99])
+        durations = [100, 50] * FIRST + [70, 50]
         measured, hosts = measure(graph, *durations), free(graph)
         place(graph, measured, hosts, 0, Segments(durations, []))
         found = calibrate(graph, measured, warmup=1, hosts=hosts)
-        assert (found.durations[segments(graph)].tolist(), found.slack.any()) == (durations, False)
+        assert found.durations[segments(graph)].tolist() == [100, 50] * (FIRST + 1)
+        assert found.slack[segments(graph)].tolist() == [0, 0, *[30, 0] * FIRST]
+
+    def test_a_device_that_is_faster_as_it_has_rested_has_no_slack(self) -> None:
+        durations = [100, 50] * FIRST + [96, 48]
+        graph, found = self.calibrated(durations, [])
+        assert found.slack[segments(graph)].tolist() == [0] * (2 * FIRST + 2)
+
+    def test_iterations_that_were_all_held_stay_as_they_were(self) -> None:
+        graph = steps([8] * (FIRST + 1))
+        durations = [100, 50] * FIRST + [70, 30]
+        measured, hosts = measure(graph, *durations), free(graph)
+        place(graph, measured, hosts, 0, Segments(durations, []))
+        found = calibrate(graph, measured, warmup=FIRST, hosts=hosts)
+        assert found.durations[segments(graph)].tolist() == durations
+        assert not found.slack.any()
 
     def test_another_measurement_takes_its_place(self) -> None:
         graph = steps([8] * (FIRST + 1))

@@ -134,6 +134,9 @@ class FakeDriver(Driver):
     def sleep(self, ns: int) -> None:
         self.work(max(ns, 0) / 1e6)
 
+    def look_at_clock(self) -> None:
+        pass
+
     def work(self, ms: float) -> None:
         """Kernels that take so long are put into the program's stream."""
         self.free = max(self.free, self.ms) + ms

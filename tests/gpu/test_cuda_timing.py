@@ -18,7 +18,7 @@ from prism.core.graph import OpKind
 from prism.core.instructions import Deliver
 from prism.core.measuring.segments import EVERY, FIRST, is_ahead
 from prism.core.stage.kept import Kept
-from prism.gpu.cuda.ahead import AheadTiming
+from prism.gpu.cuda.ahead import WARM, AheadTiming
 from prism.gpu.cuda.compensated import CompensatedTiming
 from prism.gpu.cuda.nvml import Clocks
 from prism.gpu.cuda.stand_in import stand_in
@@ -385,7 +385,9 @@ class TestAhead:
             timing.mark()
             timing.resume()
         timing.conclude()
-        assert told[1:] == pytest.approx([510_000, *[500_000] * (FIRST - 1), 110_000, 510_000], abs=10)
+        assert told[1:] == pytest.approx(
+            [*[510_000] * (WARM + 1), *[500_000] * (FIRST - WARM - 1), 110_000, 510_000], abs=10
+        )
 
 
 def test_reasons_for_a_low_clock_are_gathered() -> None:

@@ -6,6 +6,7 @@ Iterations of one lane that do the same thing (after the warm-up) tell how far a
 outside of that, as when something else took the core, is an outlier and takes their median. It shows in the spread and
 not in the prediction. What was not measured takes their median too, and so do iterations in which the host of a rank
 was held ahead of its device (prism.core.measuring.lead): what they take less than others is the slack of the others.
+For that iterations count as alike where only the sizes of operations differ.
 
 Slices were measured apart, each with its own idea of when the others answer. Putting all slices' durations into the
 one graph and evaluating it (replay.evaluate) makes their clocks one: no op starts before its last post.
@@ -27,6 +28,9 @@ from prism.core.measuring.signatures import iteration_codes
 
 NOT_MEASURED = -1
 """In place of a duration."""
+
+SURE = 0.05
+"""The share of a segment that its slack has to have: a device that has rested is faster by some percent, too."""
 
 SPREAD = np.dtype(
     [("lane", "<i4"), ("node", "<i4"), ("samples", "<i4"), ("outliers", "<i4"), ("median", "<i8"), ("iqr", "<i8")]
@@ -96,9 +100,10 @@ def calibrate(
 ) -> Calibration:
     """Calibrated durations from one measurement of the COMPUTE nodes (int64[nodes] ns; other nodes are ignored).
 
-    hosts: how they were; left out, free. Iterations before number `warmup` of each lane are warm-up. An iteration that was NOT_MEASURED takes the medians of
+    Iterations before number `warmup` of each lane are warm-up. An iteration that was NOT_MEASURED takes the medians of
     those that are alike, and stays as it is where none of them was measured. Medians and quartiles are linear (Hyndman
-    and Fan, type 7), rounded to the nearest ns. Raises ValueError on a wrong length or a negative duration.
+    and Fan, type 7), rounded to the nearest ns. hosts: how they were; left out, free. Raises ValueError on a wrong
+    length or a negative duration.
     """
     compute = graph.nodes["kind"] == NodeKind.COMPUTE
     if measured.shape != compute.shape:
@@ -109,20 +114,25 @@ def calibrate(
     durations = np.where(compute, measured, 0)
     hosts = np.zeros(compute.size, np.int8) if hosts is None else hosts
     slack, waited = np.zeros_like(durations), np.zeros(compute.size, bool)
+    for _, iterations in _alike(graph, warmup, changes, sizes=False) if hosts.any() else ():
+        nodes = iterations[:, compute[iterations[0]]]
+        ahead = _ran(measured[nodes]) & _ahead(hosts[nodes])
+        free = _ran(measured[nodes]) & ~ahead
+        if ahead.any() and free.any():
+            typical, far = (_median(measured[nodes[rows]]) for rows in (free, ahead))
+            durations[nodes[ahead]] = typical
+            slack[nodes] = np.clip(typical - far, 0, durations[nodes])
+            waited[nodes] = (hosts[nodes[ahead]] == Host.WAITED).mean(axis=0) > 0.5
     spread = []
     for lane, iterations in _alike(graph, warmup, changes):
         segments = np.flatnonzero(compute[iterations[0]])
         nodes = iterations[:, segments]  # iterations x segments
-        counts, ahead = _apart(measured[nodes], hosts[nodes])
-        if not counts.any():
-            continue
-        row, durations[nodes] = _settle(durations[nodes], counts)
-        row["lane"], row["node"] = lane, nodes[0]
-        spread.append(row)
-        if ahead.any():
-            far = np.rint(np.median(measured[nodes[ahead]], axis=0)).astype(np.int64)
-            slack[nodes] = np.clip(row["median"] - far, 0, durations[nodes])
-            waited[nodes] = (hosts[nodes[ahead]] == Host.WAITED).mean(axis=0) > 0.5
+        counts = _ran(measured[nodes]) & ~_ahead(hosts[nodes])
+        if counts.any():
+            row, durations[nodes] = _settle(durations[nodes], counts)
+            row["lane"], row["node"] = lane, nodes[0]
+            spread.append(row)
+    slack[slack < SURE * durations] = 0
     return Calibration(durations, np.concatenate([np.empty(0, SPREAD), *spread]), slack, waited)
 
 
@@ -132,12 +142,21 @@ def _nodes(graph: Graph, rank: int, kind: NodeKind) -> Int64:
     return first + np.flatnonzero(graph.nodes["kind"][first:last] == kind)
 
 
-def _apart(samples: Int64, hosts: Hosts) -> tuple[Bool, Bool]:
-    """Which of some alike iterations say how long they take, and in which the host was held ahead, if others do."""
-    ran = (samples != NOT_MEASURED).all(axis=1)
-    ahead = ran & (hosts != Host.FREE).any(axis=1)
-    free = ran & ~ahead
-    return (free, ahead) if free.any() else (ran, free)
+def _ran(samples: Int64) -> Bool:
+    """Which iterations (iterations x segments) were measured."""
+    ran: Bool = (samples != NOT_MEASURED).all(axis=1)
+    return ran
+
+
+def _ahead(hosts: Hosts) -> Bool:
+    """In which iterations (iterations x segments) the host was held ahead."""
+    ahead: Bool = (hosts != Host.FREE).any(axis=1)
+    return ahead
+
+
+def _median(samples: Int64) -> Int64:
+    median: Int64 = np.rint(np.median(samples, axis=0)).astype(np.int64)
+    return median
 
 
 def _settle(samples: Int64, counts: Bool) -> tuple[Table, Int64]:
@@ -166,9 +185,9 @@ def spread_quantiles(spread: Table, shares: Sequence[float]) -> list[float] | No
     return found
 
 
-def _alike(graph: Graph, warmup: int, changes: Changes) -> Iterator[tuple[int, Int64]]:
+def _alike(graph: Graph, warmup: int, changes: Changes, sizes: bool = True) -> Iterator[tuple[int, Int64]]:
     """Each lane's sets of iterations that are alike: the lane, and the nodes, iterations x length."""
-    codes = iteration_codes(graph)
+    codes = iteration_codes(graph, sizes)
     marks = np.flatnonzero(graph.nodes["kind"] == NodeKind.MARK)
     for lane, (first, last) in enumerate(zip(graph.lane_ptr[:-1], graph.lane_ptr[1:], strict=True)):
         inside = marks[np.searchsorted(marks, first) : np.searchsorted(marks, last)]

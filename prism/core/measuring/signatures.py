@@ -14,14 +14,15 @@ from prism.core.graph import Graph, Int64, NodeKind, OpKind
 from prism.core.numbering import number
 
 
-def iteration_codes(graph: Graph) -> Int64:
+def iteration_codes(graph: Graph, sizes: bool = True) -> Int64:
     """What each node does, for comparing nodes of one rank: int64[nodes].
 
     That is the kind of the node; for a POST also the op (kind, reduce op, dtype, group, root, tag, bytes, and the first
-    and last member, which tell messages apart) and the member that posts; for a WAIT the number of ops.
+    and last member, which tell messages apart) and the member that posts; for a WAIT the number of ops. Without `sizes`
+    ops of all numbers of bytes are alike.
     """
     members = np.diff(graph.post_ptr)
-    names = ("kind", "reduce", "dtype", "group", "root", "tag", "nbytes")
+    names = ("kind", "reduce", "dtype", "group", "root", "tag", *(["nbytes"] if sizes else []))
     ranks = graph.node_rank()[graph.posts]
     ends = np.where(members > 0, [graph.post_ptr[:-1], graph.post_ptr[1:] - 1], 0)
     peers = ranks[ends] if ranks.size else ends

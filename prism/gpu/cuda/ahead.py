@@ -1,9 +1,9 @@
 """Timing a program that is answered at once, now and then with its host far ahead of its device.
 
-In such an iteration (prism.core.measuring.segments says which) the stream is held before each segment for longer than
-the host has needed for it before. So the device finds all of a segment's work when it begins, and what it takes is its
-own time. A host that is found behind its device nevertheless has waited for it, as `.item()` does. After the iteration
-the device catches up, or the next one would be launched too early as well.
+In such an iteration (prism.core.measuring.segments says which) the stream is held before each segment until the host
+is as far ahead as it has needed for the segment before, and more. So the device finds all of a segment's work when it
+begins, and what it takes is its own time. A host that is found behind its device nevertheless has waited for it, as
+`.item()` does. After the iteration the device catches up, or the next one would be launched too early as well.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ MORE = 1.25
 AND = 50_000
 """By how much longer than the host has needed the stream is held, and by how many ns: hosts are not steady."""
 
+WARM = 2
+"""Iterations after which the device's clock is looked at: it is low before there is anything to do."""
+
 
 class AheadTiming(CompensatedTiming):
     """A CompensatedTiming that tells, of some iterations, what the device takes by itself."""
@@ -24,11 +27,10 @@ class AheadTiming(CompensatedTiming):
     def __init__(self, driver: Driver, told: Told, own: Own = lambda: None) -> None:
         super().__init__(driver, told, own)
         self._iteration = 0
-        self._needed: list[
-            int
-        ] = []  # ns that the host needed for each segment of the last iteration in which it was free
+        self._needed: list[int] = []  # ns of the host for each segment of the last iteration in which it was free
         self._needs: list[int] = []  # the same of this iteration, up to now
         self._went_on = 0  # when the program went on from the last step
+        self._held_until = 0  # when the stream is let go at the earliest
         self._waited = False  # whether the host has waited for the device since then
         self._apart = 0  # steps in iterations in which it was not free
 
@@ -61,11 +63,12 @@ class AheadTiming(CompensatedTiming):
     def mark(self) -> None:
         """An iteration ends here."""
         super().mark()
-        if self._is_ahead:
-            self._driver.drain()
-            self._held = None  # there is nothing to make up for
-        else:
+        if not self._is_ahead:
             self._needed = self._needs
+        if self._is_ahead or self._iteration < WARM:
+            self._driver.drain()
+            self._driver.look_at_clock()
+            self._held = None  # there is nothing to make up for
         self._needs = []
         self._iteration += 1
 
@@ -82,5 +85,9 @@ class AheadTiming(CompensatedTiming):
     def _make_up_for(self, step: Step, held: int) -> None:
         if not self._is_ahead:
             super()._make_up_for(step, held)
-        elif not self._is_far() and len(self._needs) < len(self._needed):
-            self._driver.sleep(min(LONGEST, round(MORE * self._needed[len(self._needs)]) + AND))
+        elif len(self._needs) < len(self._needed):
+            now = self._driver.now()
+            until = now + min(LONGEST, round(MORE * self._needed[len(self._needs)]) + AND)
+            held_until = max(self._held_until, now)
+            self._driver.sleep(until - held_until)
+            self._held_until = max(held_until, until)

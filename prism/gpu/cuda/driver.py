@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from contextlib import AbstractContextManager
 from typing import Any
@@ -12,12 +11,14 @@ import torch
 from prism.gpu.cuda.gate import hold, zero
 from prism.gpu.cuda.posting_cost import PostingCost, of_nccl
 
-MEASURED_CYCLES = 4_000_000
-"""Some 2 ms: how long a cycle is, is measured by them."""
+MEASURED_CYCLES = 1_000_000
+"""Some 0.5 ms: how long a cycle is, is measured by them."""
 
 
 class Driver:
     """CUDA as torch has it."""
+
+    _cycles_per_ns = 0.0  # 0: not looked at yet
 
     def holds(self, tensor: torch.Tensor) -> bool:
         """Whether the tensor lies on a GPU."""
@@ -78,17 +79,19 @@ class Driver:
     def sleep(self, ns: int) -> None:
         """Let the current stream do nothing for so long, or not at all for less than nothing; the host goes on."""
         if ns > 0:
+            if not self._cycles_per_ns:
+                self.look_at_clock()  # a kernel is loaded
+                self.look_at_clock()
             torch.cuda._sleep(round(ns * self._cycles_per_ns))  # type: ignore[no-untyped-call]
 
-    @functools.cached_property
-    def _cycles_per_ns(self) -> float:
-        for _ in range(2):  # the first time a kernel is loaded, and the clock may be low
-            begin = self.mark(self.current(), timed=True)
-            torch.cuda._sleep(MEASURED_CYCLES)  # type: ignore[no-untyped-call]
-            end = self.mark(self.current(), timed=True)
-            end.synchronize()
+    def look_at_clock(self) -> None:
+        """Measure how long a cycle is by now, which is what streams sleep by; waits for the current stream."""
+        begin = self.mark(self.current(), timed=True)
+        torch.cuda._sleep(MEASURED_CYCLES)  # type: ignore[no-untyped-call]
+        end = self.mark(self.current(), timed=True)
+        end.synchronize()
         ms: float = begin.elapsed_time(end)
-        return MEASURED_CYCLES / (ms * 1e6)
+        self._cycles_per_ns = MEASURED_CYCLES / (ms * 1e6)
 
     def posting_cost(self) -> PostingCost:
         """What posting on NCCL holds the host for; raises RuntimeError where that cannot be measured."""
