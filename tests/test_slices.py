@@ -14,7 +14,7 @@ def test_a_resumed_calibration_knows_the_clocks_of_what_it_does_not_repeat(tmp_p
         rank: Clocked(rank=rank, before=ClockState(1980, 80, 34), after=ClockState(1785, 700, 51), throttled=throttled)
         for rank, throttled in ((0, ("power cap",)), (1, ()), (2, ()))
     }
-    measured = [Segments([1]), Segments([2], [0])]
+    measured = [Segments([1]), Segments([2], [(0, 7)])]
     log = SliceLog(tmp_path / "slices.log", "of this")
     log.add("fast", [0, 1], 0, measured, seen)
     again = SliceLog(tmp_path / "slices.log", "of this")

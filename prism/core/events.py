@@ -105,14 +105,14 @@ class Timed(Event, frozen=True):
 
     It is known some time after the steps were told, and counts instead of their `compute`; -1 where that counts.
     `walls`: where wall time counts, when the device had come to each mark, in place of those that were told with them.
-    `waited`: the numbers of those steps before which the host had waited for the device, in iterations in which it was
-    held ahead of it; None where it never is.
+    `hosts`: of steps before which the host was held ahead of its device, the number and what the host needs for what
+    was timed, ns or measuring.segments.WAITED.
     """
 
     first: int
     durations: tuple[int, ...]
     walls: tuple[int, ...] = ()
-    waited: tuple[int, ...] | None = None
+    hosts: tuple[tuple[int, int], ...] = ()
 
 
 class ClockState(msgspec.Struct, array_like=True, frozen=True):

@@ -21,7 +21,7 @@ from prism.core.measuring.calibration import (
 )
 from prism.core.measuring.lead import Timings
 from prism.core.measuring.sampling import TOLERANCE, Comparison, compare, sample, share
-from prism.core.measuring.segments import Segments
+from prism.core.measuring.segments import FREE, Segments
 from prism.core.measuring.signatures import ranks_alike
 from prism.errors import ScenarioError
 from prism.report.units import rank_ranges, time
@@ -47,7 +47,7 @@ class Measurements:
         self._iterations = _iterations(graph, scenario)
         self._classes = _classes(graph, scenario)
         self._values = np.full(len(graph.nodes), NOT_MEASURED, np.int64)
-        self._hosts = np.zeros(len(graph.nodes), np.int8)  # how they were, a Host for each node
+        self._hosts = np.full(len(graph.nodes), FREE)  # what hosts need, ns
         self._ranks: set[int] = set()  # those that were measured; only asked whether it has one
 
     def rounds(self) -> Iterator[tuple[tuple[int, ...], ...]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,7 @@ from prism.core.measuring.calibration import (
     place,
     spread_quantiles,
 )
-from prism.core.measuring.segments import EVERY, FIRST, Host, Segments
+from prism.core.measuring.segments import FREE, WAITED, Segments
 from prism.core.timeline.replay import evaluate, make_plan
 from tests.core.jobs import Job, data_parallel
 
@@ -43,7 +45,7 @@ def measure(graph: Graph, *values: int) -> np.ndarray:
 
 
 def free(graph: Graph) -> np.ndarray:
-    return np.full(len(graph.nodes), Host.FREE, np.int8)
+    return np.full(len(graph.nodes), FREE)
 
 
 def test_each_iteration_keeps_its_own_durations() -> None:
@@ -200,63 +202,67 @@ def test_bad_measurements_are_refused() -> None:
         calibrate(graph, measure(graph, 1, -2), warmup=0)
 
 
-class TestAHostThatWasHeldAhead:
-    """Iterations of two segments, of which some were measured with the host far ahead of its device."""
+AHEAD = (6, 10)
 
-    def calibrated(self, durations: list[int], waited: list[int] | None) -> tuple[Graph, Calibration]:
-        graph = steps([8] * (len(durations) // 2))
+
+class TestAHostThatWasHeldAhead:
+    """Iterations of two segments; in some the host was held ahead of its device, and needs 120 and 40 ns by itself."""
+
+    def calibrated(
+        self,
+        durations: list[int],
+        ahead: Sequence[int] = AHEAD,
+        waits: Sequence[int] = (),
+        warmup: int = 1,
+        sizes: Sequence[int] = (),
+    ) -> tuple[Calibration, list[int], list[int]]:
+        """What is found, and of each segment how long it takes and its slack."""
+        graph = steps([*sizes] or [8] * (len(durations) // 2))
         measured, hosts = measure(graph, *durations), free(graph)
-        place(graph, measured, hosts, 0, Segments(durations, waited))
-        return graph, calibrate(graph, measured, warmup=1, hosts=hosts)
+        needs = [(2 * iteration + half, (120, 40)[half]) for iteration in ahead for half in (0, 1)]
+        place(graph, measured, hosts, 0, Segments(durations, [(n, WAITED if n in waits else ns) for n, ns in needs]))
+        found = calibrate(graph, measured, warmup, hosts=hosts)
+        return found, found.durations[segments(graph)].tolist(), found.slack[segments(graph)].tolist()
 
     def test_what_it_saves_is_the_slack_of_all_alike_iterations(self) -> None:
-        durations = [100, 50] * (FIRST + EVERY + 1)
-        durations[2 * FIRST : 2 * FIRST + 2] = 60, 52
-        durations[-2:] = 64, 48
-        graph, found = self.calibrated(durations, [])
-        assert found.durations[segments(graph)].tolist() == [100, 50] * (FIRST + EVERY + 1)
-        assert found.slack[segments(graph)].tolist() == [0, 0, *[38, 0] * (FIRST + EVERY)]
-        assert found.spread["samples"].tolist() == [FIRST + EVERY - 2] * 2
+        durations = [100, 50] * 11
+        durations[12:14], durations[20:22] = (60, 52), (64, 48)
+        found, lasts, slack = self.calibrated(durations)
+        assert lasts == [100, 50] * 11
+        assert slack == [0, 0, *[38, 0] * 10]
+        assert found.spread["samples"].tolist() == [8, 8]
         assert not found.waited.any()
 
     def test_it_is_none_where_no_host_was_held(self) -> None:
-        _, found = self.calibrated([100, 50] * (FIRST + 1), None)
-        assert found.spread["samples"].tolist() == [FIRST, FIRST]
-        assert not found.slack.any()
+        found, _, slack = self.calibrated([100, 50] * 7, ahead=())
+        assert found.spread["samples"].tolist() == [6, 6]
+        assert not any(slack)
+
+    def test_a_host_that_needs_less_than_its_device_leaves_none(self) -> None:
+        _, lasts, slack = self.calibrated([300, 50] * 6 + [250, 50], ahead=AHEAD[:1])
+        assert (lasts, any(slack)) == ([300, 50] * 7, False)
+
+    def test_a_small_part_of_a_segment_is_none(self) -> None:
+        assert not any(self.calibrated([100, 50] * 6 + [96, 50], ahead=AHEAD[:1])[2])
 
     def test_where_it_waits_for_its_device_in_most_of_them_it_does_in_all(self) -> None:
-        count = FIRST + 2 * EVERY + 1
-        first, second, third = (2 * (FIRST + number * EVERY) for number in range(3))
-        graph, found = self.calibrated([100, 50] * count, [first, second, third + 1])
-        assert found.waited[segments(graph)].tolist() == [False, False, *[True, False] * (count - 1)]
+        found, *_ = self.calibrated([100, 50] * 15, ahead=(6, 10, 14), waits=(12, 20, 29))
+        assert found.waited[found.durations > 0].tolist() == [False, False, *[True, False] * 14]
 
     def test_for_that_iterations_are_alike_whatever_their_sizes(self) -> None:
-        graph = steps([*range(8, 8 + FIRST), 99])
-        durations = [100, 50] * FIRST + [70, 50]
-        measured, hosts = measure(graph, *durations), free(graph)
-        place(graph, measured, hosts, 0, Segments(durations, []))
-        found = calibrate(graph, measured, warmup=1, hosts=hosts)
-        assert found.durations[segments(graph)].tolist() == [100, 50] * (FIRST + 1)
-        assert found.slack[segments(graph)].tolist() == [0, 0, *[30, 0] * FIRST]
-
-    def test_a_device_that_is_faster_as_it_has_rested_has_no_slack(self) -> None:
-        durations = [100, 50] * FIRST + [96, 48]
-        graph, found = self.calibrated(durations, [])
-        assert found.slack[segments(graph)].tolist() == [0] * (2 * FIRST + 2)
+        _, lasts, slack = self.calibrated([100, 50] * 6 + [70, 50], ahead=AHEAD[:1], sizes=[*range(8, 14), 99])
+        assert lasts == [100, 50] * 7
+        assert slack == [0, 0, *[30, 0] * 6]
 
     def test_iterations_that_were_all_held_stay_as_they_were(self) -> None:
-        graph = steps([8] * (FIRST + 1))
-        durations = [100, 50] * FIRST + [70, 30]
-        measured, hosts = measure(graph, *durations), free(graph)
-        place(graph, measured, hosts, 0, Segments(durations, []))
-        found = calibrate(graph, measured, warmup=FIRST, hosts=hosts)
-        assert found.durations[segments(graph)].tolist() == durations
-        assert not found.slack.any()
+        durations = [100, 50] * 6 + [70, 30]
+        _, lasts, slack = self.calibrated(durations, ahead=AHEAD[:1], warmup=6)
+        assert (lasts, any(slack)) == (durations, False)
 
     def test_another_measurement_takes_its_place(self) -> None:
-        graph = steps([8] * (FIRST + 1))
-        measured, hosts = measure(graph, *[1, 1] * (FIRST + 1)), free(graph)
-        place(graph, measured, hosts, 0, Segments([1, 1] * (FIRST + 1), []))
-        assert hosts.any()
-        place(graph, measured, hosts, 0, Segments([1, 1] * (FIRST + 1)))
-        assert not hosts.any()
+        graph = steps([8])
+        measured, hosts = measure(graph, 1, 1), free(graph)
+        place(graph, measured, hosts, 0, Segments([1, 1], [(0, 5)]))
+        assert (hosts != FREE).any()
+        place(graph, measured, hosts, 0, Segments([1, 1]))
+        assert (hosts == FREE).all()

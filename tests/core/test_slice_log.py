@@ -14,7 +14,9 @@ CLOCKED = st.builds(Clocked, rank=st.integers(0, 9), before=STATES, after=STATES
     posting=st.just({"wait": 4_000}), idle=st.integers(0, 9), steps=st.just(9),
 )  # fmt: skip
 SEGMENTS = st.builds(
-    Segments, st.lists(st.integers(0, 2**62), max_size=4), st.none() | st.lists(st.integers(0, 9), max_size=2)
+    Segments,
+    st.lists(st.integers(0, 2**62), max_size=4),
+    st.lists(st.tuples(st.integers(0, 9), st.integers(-1, 9)), max_size=2),
 )
 SLICES = st.lists(
     st.builds(

@@ -16,9 +16,9 @@ from prism.core.calls import Call
 from prism.core.events import Delivered, Marked, Posted, Timed, Waited
 from prism.core.graph import OpKind
 from prism.core.instructions import Deliver
-from prism.core.measuring.segments import EVERY, FIRST, is_ahead
+from prism.core.measuring.segments import WAITED
 from prism.core.stage.kept import Kept
-from prism.gpu.cuda.ahead import WARM, AheadTiming
+from prism.gpu.cuda.ahead import EVERY, FIRST, WARM, AheadTiming
 from prism.gpu.cuda.compensated import CompensatedTiming
 from prism.gpu.cuda.nvml import Clocks
 from prism.gpu.cuda.stand_in import stand_in
@@ -154,7 +154,7 @@ def test_what_is_made_up_is_what_a_cpu_makes_up(call: Call, outputs: list[int]) 
 class TestTiming:
     def test_segments_last_from_where_the_program_goes_on_to_where_it_calls(self, kind: type[Timing]) -> None:
         driver, told = FakeDriver(), list[tuple[int, tuple[int, ...]]]()
-        timing = kind(driver, lambda first, durations, waited: told.append((first, durations)))
+        timing = kind(driver, lambda first, durations, hosts: told.append((first, durations)))
         for call, goes_on in ((3.0, 4.0), (10.0, 12.5), (13.0, 13.0)):
             driver.ms = call
             timing.call()
@@ -171,7 +171,7 @@ class TestTiming:
     ) -> None:
         driver, told = FakeDriver(), list[int]()
         monkeypatch.setattr(driver, "capturing", lambda: True)
-        timing = kind(driver, lambda first, durations, waited: told.extend(durations))
+        timing = kind(driver, lambda first, durations, hosts: told.extend(durations))
         for _ in range(2):
             timing.step()
             timing.resume()
@@ -182,7 +182,7 @@ class TestTiming:
 class TestTimingAlone:
     def test_nothing_lies_between_a_step_and_one_that_follows_it(self) -> None:
         driver, told = FakeDriver(), list[int]()
-        timing = Timing(driver, lambda first, durations, waited: told.extend(durations))
+        timing = Timing(driver, lambda first, durations, hosts: told.extend(durations))
         timing.step()
         timing.resume()
         driver.work(2.0)
@@ -198,7 +198,7 @@ class TestTimingAlone:
 
     def test_what_lies_behind_a_later_point_of_another_stream_took_nothing(self) -> None:
         driver, told = FakeDriver(), list[int]()
-        timing = Timing(driver, lambda first, durations, waited: told.extend(durations))
+        timing = Timing(driver, lambda first, durations, hosts: told.extend(durations))
         for at in (5.0, 2.0, 6.0):  # of a stream, of one that is behind it, and of the first again
             driver.ms = at
             timing.step()
@@ -209,7 +209,7 @@ class TestTimingAlone:
     def test_a_step_in_a_stream_beside_holds_the_program_by_nothing(self) -> None:
         driver, told, own = Streams(), list[int](), list[Any]()
         timing = Timing(
-            driver, lambda first, durations, waited: told.extend(durations), lambda: own[-1] if own else None
+            driver, lambda first, durations, hosts: told.extend(durations), lambda: own[-1] if own else None
         )
         timing.step()
         timing.resume()
@@ -228,7 +228,7 @@ class TestTimingAlone:
 
     def test_it_holds_nobody(self) -> None:
         driver = FakeDriver()
-        timing = Timing(driver, lambda first, durations, waited: None)
+        timing = Timing(driver, lambda first, durations, hosts: None)
         driver.work(5.0)
         timing.step()
         driver.ms += 1.0
@@ -244,7 +244,7 @@ class TestCompensation:
     ) -> None:
         driver, told, own = Streams(), list[int](), list[Any]()
         timing = CompensatedTiming(
-            driver, lambda first, durations, waited: told.extend(durations), lambda: own[-1] if own else None
+            driver, lambda first, durations, hosts: told.extend(durations), lambda: own[-1] if own else None
         )
         timing._is_far = lambda: False  # type: ignore[method-assign]
         timing.step()
@@ -267,7 +267,7 @@ class TestCompensation:
     @given(st.lists(st.tuples(KERNELS, st.integers(0, 50), st.integers(50, 900)), min_size=1, max_size=12))
     def test_what_a_step_takes_here_instead_of_there_changes_nothing(self, segments: list[Segment]) -> None:
         driver, told = FakeDriver(), list[int]()
-        timing = CompensatedTiming(driver, lambda first, durations, waited: told.extend(durations))
+        timing = CompensatedTiming(driver, lambda first, durations, hosts: told.extend(durations))
         timing._is_far = lambda: False  # type: ignore[method-assign]
         timing.step()
         for kernels, held, here in [*segments, ([], 0, 50)]:
@@ -281,7 +281,7 @@ class TestCompensation:
 
     def test_a_device_that_is_far_behind_is_left_alone(self) -> None:
         driver = FakeDriver()
-        timing = CompensatedTiming(driver, lambda first, durations, waited: None)
+        timing = CompensatedTiming(driver, lambda first, durations, hosts: None)
         ends = []
         for _ in range(2):
             driver.work(5.0)
@@ -293,7 +293,7 @@ class TestCompensation:
 
     def test_a_step_that_is_no_usual_one_is_not_made_up_for(self) -> None:
         driver, told = FakeDriver(), list[int]()
-        timing = CompensatedTiming(driver, lambda first, durations, waited: told.extend(durations))
+        timing = CompensatedTiming(driver, lambda first, durations, hosts: told.extend(durations))
         timing.step()
         driver.work(50.0)
         timing.step(30_000)
@@ -307,7 +307,7 @@ class TestCompensation:
 
     def test_who_calls_in_a_stream_beside_gets_its_lead_back_in_its_own(self) -> None:
         driver, beside = FakeDriver(), FakeStream("beside")
-        timing = CompensatedTiming(driver, lambda first, durations, waited: None, lambda: driver.default)
+        timing = CompensatedTiming(driver, lambda first, durations, hosts: None, lambda: driver.default)
         asleep: list[str] = []
         driver.sleep = lambda ns: asleep.append(driver.current().name)  # type: ignore[method-assign]
         with driver.on(beside):
@@ -342,11 +342,11 @@ class TestAhead:
     def test_what_the_device_takes_by_itself_is_told_of_some_iterations(
         self, segments: list[tuple[Kernels, bool, int]], posting: list[int]
     ) -> None:
-        driver, told, waited = FakeDriver(), list[int](), list[int]()
+        driver, told, hosts = FakeDriver(), list[int](), dict[int, int]()
 
-        def hear(first: int, durations: tuple[int, ...], numbers: tuple[int, ...]) -> None:
+        def hear(first: int, durations: tuple[int, ...], needs: tuple[tuple[int, int], ...]) -> None:
             told.extend(durations)
-            waited.extend(numbers)
+            hosts.update(needs)
 
         timing = AheadTiming(driver, hear)
         timing._is_far = lambda: False  # type: ignore[method-assign]
@@ -371,13 +371,14 @@ class TestAhead:
             for number, (kernels, waits, after) in enumerate(segments, first):
                 by_itself = 1000 * (sum(device for _, device in kernels) + (after if waits else 0))
                 assert told[number] == pytest.approx(by_itself, abs=10)
-                assert (number in waited) == waits
-            assert first + len(segments) not in waited
-        assert all((number - 1) // each >= FIRST and is_ahead((number - 1) // each) for number in waited)
+                needs = 1000 * sum(host for host, _ in kernels)
+                assert hosts[number] == (WAITED if waits else pytest.approx(needs, abs=10))
+            assert hosts[first + len(segments)] == 0
+        assert {(number - 1) // each for number in hosts} == {FIRST, FIRST + EVERY}
 
     def test_the_next_iteration_begins_as_if_nobody_had_been_held(self) -> None:
         driver, told = FakeDriver(), list[int]()
-        timing = AheadTiming(driver, lambda first, durations, waited: told.extend(durations))
+        timing = AheadTiming(driver, lambda first, durations, hosts: told.extend(durations))
         timing.step()
         timing.resume()
         for _ in range(FIRST + 2):

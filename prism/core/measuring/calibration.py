@@ -6,7 +6,8 @@ Iterations of one lane that do the same thing (after the warm-up) tell how far a
 outside of that, as when something else took the core, is an outlier and takes their median. It shows in the spread and
 not in the prediction. What was not measured takes their median too, and so do iterations in which the host of a rank
 was held ahead of its device (prism.core.measuring.lead): what they take less than others is the slack of the others.
-For that iterations count as alike where only the sizes of operations differ.
+For that iterations count as alike where only the sizes of operations differ. A host that needs less than its device has
+left none: there the device was faster because it had rested before.
 
 Slices were measured apart, each with its own idea of when the others answer. Putting all slices' durations into the
 one graph and evaluating it (replay.evaluate) makes their clocks one: no op starts before its last post.
@@ -23,14 +24,14 @@ import numpy as np
 import numpy.typing as npt
 
 from prism.core.graph import Graph, Int64, NodeKind, Table
-from prism.core.measuring.segments import Host, Segments, is_ahead
+from prism.core.measuring.segments import FREE, WAITED, Segments
 from prism.core.measuring.signatures import iteration_codes
 
 NOT_MEASURED = -1
 """In place of a duration."""
 
 SURE = 0.05
-"""The share of a segment that its slack has to have: a device that has rested is faster by some percent, too."""
+"""The share of a segment that its slack has to have."""
 
 SPREAD = np.dtype(
     [("lane", "<i4"), ("node", "<i4"), ("samples", "<i4"), ("outliers", "<i4"), ("median", "<i8"), ("iqr", "<i8")]
@@ -39,9 +40,6 @@ SPREAD = np.dtype(
 (samples more than 1.5 interquartile ranges outside the quartiles: Tukey's fences), median and iqr in ns."""
 
 Bool = npt.NDArray[np.bool_]
-
-Hosts = npt.NDArray[np.int8]
-"""A Host for each node."""
 
 Changes = Mapping[int, Collection[int]]
 """The iterations at which a rank becomes another, by a fault that begins or ends; before and after are not alike."""
@@ -64,19 +62,17 @@ def compute_nodes(graph: Graph, rank: int) -> Int64:
     return _nodes(graph, rank, NodeKind.COMPUTE)
 
 
-def place(graph: Graph, measured: Int64, hosts: Hosts, rank: int, segments: Segments) -> None:
-    """Put a rank's first segments into `measured`, int64[nodes] ns, and how its host was into `hosts`.
+def place(graph: Graph, measured: Int64, hosts: Int64, rank: int, segments: Segments) -> None:
+    """Put a rank's first segments into `measured`, and what its host needs for them into `hosts`, int64[nodes] ns both.
 
     What follows the last mark of a rank that was ended before it came there takes no time.
     """
     nodes, marks = compute_nodes(graph, rank), _nodes(graph, rank, NodeKind.MARK)
     measured[nodes[nodes > marks.max(initial=-1)]] = 0
     measured[nodes[: len(segments.durations)]] = segments.durations
-    hosts[nodes] = Host.FREE
-    if segments.waited is not None:
-        ahead = [is_ahead(iteration) for iteration in np.searchsorted(marks, nodes).tolist()]
-        hosts[nodes[ahead]] = Host.AHEAD
-        hosts[nodes[segments.waited]] = Host.WAITED
+    hosts[nodes] = FREE
+    for number, needs in segments.hosts:
+        hosts[nodes[number]] = needs
 
 
 def iterations_to_run(graph: Graph, wanted: int, warmup: int, changes: Changes = UNCHANGED) -> Int64:
@@ -96,14 +92,14 @@ def iterations_to_run(graph: Graph, wanted: int, warmup: int, changes: Changes =
 
 
 def calibrate(
-    graph: Graph, measured: Int64, warmup: int, changes: Changes = UNCHANGED, hosts: Hosts | None = None
+    graph: Graph, measured: Int64, warmup: int, changes: Changes = UNCHANGED, hosts: Int64 | None = None
 ) -> Calibration:
     """Calibrated durations from one measurement of the COMPUTE nodes (int64[nodes] ns; other nodes are ignored).
 
-    Iterations before number `warmup` of each lane are warm-up. An iteration that was NOT_MEASURED takes the medians of
-    those that are alike, and stays as it is where none of them was measured. Medians and quartiles are linear (Hyndman
-    and Fan, type 7), rounded to the nearest ns. hosts: how they were; left out, free. Raises ValueError on a wrong
-    length or a negative duration.
+    hosts: what hosts need, int64[nodes] ns, FREE or WAITED; left out, FREE. Iterations before number `warmup` of each
+    lane are warm-up. An iteration that was NOT_MEASURED takes the medians of those that are alike, and stays as it is
+    where none of them was measured. Medians and quartiles are linear (Hyndman and Fan, type 7), rounded to the nearest
+    ns. Raises ValueError on a wrong length or a negative duration.
     """
     compute = graph.nodes["kind"] == NodeKind.COMPUTE
     if measured.shape != compute.shape:
@@ -112,17 +108,19 @@ def calibrate(
     if negative.size:
         raise ValueError(f"node {negative[0]} has a negative measured duration")
     durations = np.where(compute, measured, 0)
-    hosts = np.zeros(compute.size, np.int8) if hosts is None else hosts
+    hosts = np.full(compute.size, FREE) if hosts is None else hosts
     slack, waited = np.zeros_like(durations), np.zeros(compute.size, bool)
-    for _, iterations in _alike(graph, warmup, changes, sizes=False) if hosts.any() else ():
+    for _, iterations in _alike(graph, warmup, changes, sizes=False) if (hosts != FREE).any() else ():
         nodes = iterations[:, compute[iterations[0]]]
         ahead = _ran(measured[nodes]) & _ahead(hosts[nodes])
         free = _ran(measured[nodes]) & ~ahead
         if ahead.any() and free.any():
             typical, far = (_median(measured[nodes[rows]]) for rows in (free, ahead))
             durations[nodes[ahead]] = typical
-            slack[nodes] = np.clip(typical - far, 0, durations[nodes])
-            waited[nodes] = (hosts[nodes[ahead]] == Host.WAITED).mean(axis=0) > 0.5
+            waits = (hosts[nodes[ahead]] == WAITED).mean(axis=0) > 0.5
+            slow = waits | (_median(hosts[nodes[ahead]]) > far)
+            slack[nodes] = np.clip(np.where(slow, typical - far, 0), 0, durations[nodes])
+            waited[nodes] = waits
     spread = []
     for lane, iterations in _alike(graph, warmup, changes):
         segments = np.flatnonzero(compute[iterations[0]])
@@ -148,9 +146,9 @@ def _ran(samples: Int64) -> Bool:
     return ran
 
 
-def _ahead(hosts: Hosts) -> Bool:
+def _ahead(hosts: Int64) -> Bool:
     """In which iterations (iterations x segments) the host was held ahead."""
-    ahead: Bool = (hosts != Host.FREE).any(axis=1)
+    ahead: Bool = (hosts != FREE).any(axis=1)
     return ahead
 
 

@@ -27,7 +27,7 @@ class Walk:
         self._posts: dict[str, deque[int]] = defaultdict(deque)  # those of posts that were not, by group
         self._handles: dict[int, int] = {}  # those of the record, by the rank's own
         self._ns = [0] * len(record.steps)  # the segment before each
-        self._waited: list[int] | None = None  # places before which the host had waited for its device
+        self._hosts: list[tuple[int, int]] = []  # what the host needs before some places
         for place, step in enumerate(record.steps):
             if isinstance(step, PostStep):
                 self._posts[step.group].append(place)
@@ -46,7 +46,7 @@ class Walk:
     @property
     def segments(self) -> Segments:
         """Those before the steps up to the next one of the main thread; 0 ns before posts not made yet."""
-        return Segments(self._ns[: self._main], self._waited)
+        return Segments(self._ns[: self._main], self._hosts)
 
     def take(self, now: Step, compute: int = 0) -> Step:
         """The recorded step that is repeated by what the rank does now; any, if it repeats none. Not once complete.
@@ -70,8 +70,7 @@ class Walk:
         for number, duration in enumerate(event.durations, event.first):
             if duration >= 0:
                 self._ns[self.taken[number]] = duration
-        if event.waited is not None:
-            self._waited = [*(self._waited or ()), *(self.taken[number] for number in event.waited)]
+        self._hosts += ((self.taken[number], needs) for number, needs in event.hosts)
 
     def handles(self, own: tuple[int, ...]) -> tuple[int, ...]:
         """The recorded handles of posts, by the rank's own."""

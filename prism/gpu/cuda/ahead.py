@@ -1,6 +1,6 @@
 """Timing a program that is answered at once, now and then with its host far ahead of its device.
 
-In such an iteration (prism.core.measuring.segments says which) the stream is held before each segment until the host
+In such an iteration the stream is held before each segment until the host
 is as far ahead as it has needed for the segment before, and more. So the device finds all of a segment's work when it
 begins, and what it takes is its own time. A host that is found behind its device nevertheless has waited for it, as
 `.item()` does. After the iteration the device catches up, or the next one would be launched too early as well.
@@ -8,10 +8,14 @@ begins, and what it takes is its own time. A host that is found behind its devic
 
 from __future__ import annotations
 
-from prism.core.measuring.segments import is_ahead
+from prism.core.measuring.segments import WAITED
 from prism.gpu.cuda.compensated import LONGEST, CompensatedTiming
 from prism.gpu.cuda.driver import Driver
 from prism.gpu.cuda.timing import Own, Step, Told
+
+FIRST = 6
+EVERY = 4
+"""The first iteration with the host ahead, and how many later the next one is; no early one, for some are short."""
 
 MORE = 1.25
 AND = 50_000
@@ -31,7 +35,7 @@ class AheadTiming(CompensatedTiming):
         self._needs: list[int] = []  # the same of this iteration, up to now
         self._went_on = 0  # when the program went on from the last step
         self._held_until = 0  # when the stream is let go at the earliest
-        self._waited = False  # whether the host has waited for the device since then
+        self._needed_here: int | None = None  # of the segment that has just ended, or WAITED, where the host was ahead
         self._apart = 0  # steps in iterations in which it was not free
 
     @property
@@ -45,15 +49,16 @@ class AheadTiming(CompensatedTiming):
             return
         super().call()
         self._needs.append(self._arrived - self._went_on)
-        self._waited = self._is_ahead and self._called is not None and self._has_caught_up()
+        if self._is_ahead and self._called is not None:
+            self._needed_here = WAITED if self._has_caught_up() else self._before(len(self._needs) - 1)
 
     def step(self, held: int = 0) -> None:
         """A step happens, of the call before or now; in reality it holds the host for so many ns."""
         super().step(held)
         self._apart += self._is_ahead
-        if self._waited and self._last is not None:
-            self._last = self._last._replace(waited=True)
-        self._waited = False
+        if self._last is not None:
+            self._last = self._last._replace(host=self._needed_here)
+        self._needed_here = None
 
     def resume(self) -> None:
         """The program goes on from the last step."""
@@ -76,6 +81,10 @@ class AheadTiming(CompensatedTiming):
     def _is_ahead(self) -> bool:
         return is_ahead(self._iteration)
 
+    def _before(self, number: int) -> int:
+        """What the host needed for the segment in the last iteration in which it was free, ns; 0 if there was none."""
+        return self._needed[number] if number < len(self._needed) else 0
+
     def _has_caught_up(self) -> bool:
         """Whether the device has come to where the program went on from the last step, or further."""
         last = self._last
@@ -85,9 +94,14 @@ class AheadTiming(CompensatedTiming):
     def _make_up_for(self, step: Step, held: int) -> None:
         if not self._is_ahead:
             super()._make_up_for(step, held)
-        elif len(self._needs) < len(self._needed):
+        else:
             now = self._driver.now()
-            until = now + min(LONGEST, round(MORE * self._needed[len(self._needs)]) + AND)
+            until = now + min(LONGEST, round(MORE * self._before(len(self._needs))) + AND)
             held_until = max(self._held_until, now)
             self._driver.sleep(until - held_until)
             self._held_until = max(held_until, until)
+
+
+def is_ahead(iteration: int) -> bool:
+    """Whether the host is held ahead of its device in an iteration; the first is number 0."""
+    return iteration >= FIRST and (iteration - FIRST) % EVERY == 0

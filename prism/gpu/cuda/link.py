@@ -175,8 +175,8 @@ class CudaLink(TwoThreads, Unwaited, DeviceLink):
             self.tell(Noticed(rank=self.rank, kind="posting_cost", summary=told))
             return NOTHING
 
-    def _told(self, first: int, durations: tuple[int, ...], waited: tuple[int, ...]) -> None:
-        self.tell(Timed(rank=self.rank, first=first, durations=durations, waited=waited))
+    def _told(self, first: int, durations: tuple[int, ...], hosts: tuple[tuple[int, int], ...]) -> None:
+        self.tell(Timed(rank=self.rank, first=first, durations=durations, hosts=hosts))
 
 
 def _from_anyone(call: Call) -> bool:

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from prism.gpu.cuda.driver import Driver
 
-Told = Callable[[int, tuple[int, ...], tuple[int, ...]], None]
-"""Hears the number of a step, the ns of the segments before it and those after it, and before which the host waited."""
+Told = Callable[[int, tuple[int, ...], tuple[tuple[int, int], ...]], None]
+"""Hears the number of a step, the ns of the segments before it and those after it, and what the host needs for some."""
 
 Own = Callable[[], Any]
 """The stream in which the program computes, where its current one is another; else None."""
@@ -31,7 +31,7 @@ class Step(NamedTuple):
     idle: int = 0  # ns for which the device idles in reality, and not here
     computed: Any = None
     resumed: Any = None
-    waited: bool = False  # whether the host is known to have waited for the device in the segment before
+    host: int | None = None  # ns that the host needs for the segment before, or WAITED, where that is known
 
     @property
     def events(self) -> tuple[Any, ...]:
@@ -123,17 +123,17 @@ class Timing:
 
     def _tell(self, over: Callable[[Step], bool]) -> None:
         found: list[int] = []
-        waited: list[int] = []
+        hosts: list[tuple[int, int]] = []
         while self._steps and over(self._steps[0]):
             step = self._steps.popleft()
-            if step.waited:
-                waited.append(self._number + len(found))
+            if step.host is not None:
+                hosts.append((self._number + len(found), step.host))
             found.append(self._between(step))
             self._end = self._later(step.after)
             if step.computed is not None and step.resumed is not None:
                 self._owed += _ns(step.computed, step.resumed)
         if found:
-            self._told(self._number, tuple(found), tuple(waited))
+            self._told(self._number, tuple(found), tuple(hosts))
             self._number += len(found)
 
     def _later(self, after: Any) -> Any:

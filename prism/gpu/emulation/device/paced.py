@@ -103,5 +103,5 @@ class PacedLink(DeviceLink):
             self._timing.step()
         self._inside = self.is_program()
 
-    def _told(self, first: int, durations: tuple[int, ...], waited: tuple[int, ...]) -> None:
+    def _told(self, first: int, durations: tuple[int, ...], hosts: tuple[tuple[int, int], ...]) -> None:
         self.tell(Timed(rank=self.rank, first=first, durations=durations))
