@@ -49,26 +49,28 @@ def test_captured_ranks_have_few_queues_unless_somebody_says_otherwise(
     assert queues(on_gpu(), "capture") is None
 
 
-def test_sandbox_ranks_share_a_gpu_through_mps_with_many_queues_alone(
+def test_sandbox_ranks_that_share_a_gpu_through_mps_have_many_queues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def emulated(ranks: int, **own: str) -> object:
+    def queues(ranks: int, **own: str) -> str | None:
         program = Program(script=str(PROGRAM), env=own)
         given = on_gpu(emulate=Emulate(sandbox=tuple(range(ranks))), program=program)
-        return staging.emulation_setup(given, Folder(tmp_path), tmp_path, held={}, recorded=False, attach=False)
+        setup = staging.emulation_setup(given, Folder(tmp_path), tmp_path, held={}, recorded=False, attach=False)
+        return setup.program.env.get(staging.QUEUES)
 
     monkeypatch.setattr(staging.nvml, "visible", lambda environment: [0])
     monkeypatch.setattr(staging.mps, "serves", lambda environment: True)
-    assert emulated(1)
-    for own in ({}, {staging.QUEUES: "8"}, {staging.QUEUES: "many"}):
-        with pytest.raises(RunError, match="set CUDA_DEVICE_MAX_CONNECTIONS=32 in the environment"):
-            emulated(2, **own)
-    assert emulated(2, **{staging.QUEUES: "32"})
-    monkeypatch.setenv(staging.QUEUES, "32")
-    assert emulated(2)
-    monkeypatch.delenv(staging.QUEUES)
+    assert queues(1) is None
+    for own in ({staging.QUEUES: "8"}, {staging.QUEUES: "many"}):
+        with pytest.raises(RunError, match=r"leave CUDA_DEVICE_MAX_CONNECTIONS out of the environment .* 32"):
+            queues(2, **own)
+    assert queues(2) == "32"
+    assert queues(2, **{staging.QUEUES: "64"}) == "64"
+    monkeypatch.setenv(staging.QUEUES, "8")
+    with pytest.raises(RunError, match="or set it to 32"):
+        queues(2)
     monkeypatch.setattr(staging.mps, "serves", lambda environment: False)
-    assert emulated(2)
+    assert queues(2) is None
 
 
 @pytest.mark.parametrize(("payloads", "taken"), [("all", "control"), ("control", "control"), ("none", "none")])

@@ -23,7 +23,7 @@ from prism.result import DeviceClocks
 from prism.scenario import STAGES, Fault, Scenario
 from prism.stages.kinds import device_kind, gpus
 
-QUEUES, CAPTURED, SHARED = "CUDA_DEVICE_MAX_CONNECTIONS", "2", 32
+QUEUES, CAPTURED, SHARED = "CUDA_DEVICE_MAX_CONNECTIONS", 2, 32
 """Hardware queues of a process: CUDA takes 8 where nothing is said, and a GPU has room for 100 such processes at most.
 One that takes turns with others needs few; in stages that are timed it has as many as it would have. Under NVIDIA's MPS
 sandbox ranks need many, or what one computes stands behind a kernel that waits for the other."""
@@ -66,7 +66,7 @@ def _on_gpu(environment: Mapping[str, str], stage: str) -> dict[str, str]:
     """The environment of a program that runs on a GPU in a stage, which may be beside many others."""
     given = _with(environment, residency_abi.library_path())
     if stage == "capture" and QUEUES not in os.environ:
-        given.setdefault(QUEUES, CAPTURED)
+        given.setdefault(QUEUES, str(CAPTURED))
     return given
 
 
@@ -74,13 +74,15 @@ def _in_sandbox(scenario: Scenario) -> dict[str, str]:
     """The environment of sandbox ranks on GPUs, which may share one."""
     given, ranks = _with(scenario.program.env, built.library_path()), scenario.emulate.sandbox
     around = {**os.environ, **given}
-    if nvml.sharing(len(ranks), around) > 1 and mps.serves(around) and not _are_many(around.get(QUEUES, "")):
+    if nvml.sharing(len(ranks), around) < 2 or not mps.serves(around):
+        return given
+    if not _are_many(around.get(QUEUES, str(SHARED))):
         raise RunError(
             f"$.emulate.sandbox: some of {len(ranks)} ranks would share a GPU through NVIDIA's MPS, where with few "
-            f"hardware queues they wait for each other for ever; set {QUEUES}={SHARED} in the environment, or end the "
-            "service (echo quit | nvidia-cuda-mps-control), and they take turns there"
+            f"hardware queues they wait for each other for ever; leave {QUEUES} out of the environment and of "
+            f"$.program.env, or set it to {SHARED}"
         )
-    return given
+    return {**given, QUEUES: around.get(QUEUES, str(SHARED))}
 
 
 def _are_many(queues: str) -> bool:

@@ -21,7 +21,6 @@ from prism.gpu.pruned import Op
 from prism.gpu.pruned.plans import plan
 from prism.result import Result
 from prism.scenario import Calibrate, Devices, Emulate, Fold, Scenario
-from prism.stages.staging import QUEUES, SHARED
 from tests.running import references, scenario
 
 JOBS = Path(__file__).parents[1] / "jobs"
@@ -127,11 +126,10 @@ def test_a_capped_rank_runs_out_of_memory(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def share(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], object]]:
+def share() -> Iterator[Callable[[], object]]:
     """Lets processes that begin from then on share the GPU at one time, by NVIDIA's service for it."""
     if shutil.which("nvidia-cuda-mps-control") is None:
         pytest.skip("nvidia-cuda-mps-control is not there: processes take turns on the GPU")
-    monkeypatch.setenv(QUEUES, str(SHARED))
     yield lambda: subprocess.run(["nvidia-cuda-mps-control", "-d"], check=True, env=os.environ)
     subprocess.run(["nvidia-cuda-mps-control"], input=b"quit\n", check=False)
 
