@@ -112,6 +112,7 @@ class Coordinator(Run):
             calibrated = Calibrated(calibration=found, warnings=[*warnings, *measurements.warnings])
             calibrated.into(self.result)
             graph = together(graph, timings, self.scenario)
+            self.folder.save_timings(timings)
             self.folder.save_graph(graph, self.scenario)
             self._progress.calibrated = calibrated
         log.remove()

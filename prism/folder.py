@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import io
 import os
 import shutil
+import zipfile
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from prism import trace
 from prism.atomic import write_whole
 from prism.core.graph import Graph
+from prism.core.measuring.lead import Timings
 from prism.core.record import RankRecord
 from prism.core.stage.kept import Kept
 from prism.errors import ScenarioError
@@ -38,6 +42,7 @@ class Folder:
         self.kineto = path / "kineto"
         self.chakra = path / "chakra"
         self.slices = path / "slices.log"
+        self.timings = path / "timings.npz"
         self._progress = path / "progress.json"
         self._claim: int | None = None  # the folder, locked for the run that has it
 
@@ -108,7 +113,7 @@ class Folder:
             folder.mkdir(mode=0o700 if folder == self.payloads else 0o777, parents=True)
         for folder in (self.flight, self.kineto, self.chakra):
             shutil.rmtree(folder, ignore_errors=True)
-        for path in (self.graph, self.timeline, self.report, self.result, self.slices):
+        for path in (self.graph, self.timeline, self.report, self.result, self.slices, self.timings):
             path.unlink(missing_ok=True)
 
     def progress(self, digests: dict[str, str], kept: Kept) -> Progress:
@@ -136,6 +141,27 @@ class Folder:
     def load_graph(self) -> Graph:
         """Read graph.prism; raises ScenarioError."""
         return trace.read(self.graph).graph
+
+    def save_timings(self, timings: Timings) -> None:
+        """Write what graph.prism has been made of, if it depends on the network: timings.npz."""
+        if not timings.slack.any():
+            self.timings.unlink(missing_ok=True)
+            return
+        data = io.BytesIO()
+        np.savez_compressed(data, durations=timings.durations, slack=timings.slack, waited=timings.waited)
+        write_whole(self.timings, [data.getvalue()])
+
+    def load_timings(self) -> Timings | None:
+        """Read timings.npz, None if there is none; raises ScenarioError."""
+        try:
+            with np.load(self.timings) as data:
+                return Timings(data["durations"], data["slack"], data["waited"])
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            raise ScenarioError(
+                f"--out: {self.timings} cannot be read ({error}); run the stage calibrate again, in another folder"
+            ) from None
 
     def earlier_graph(self) -> Graph | None:
         """The graph that is there, of whatever capture; None if there is none that can be read."""

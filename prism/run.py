@@ -26,6 +26,7 @@ from prism.exhaustion import Exhausted, room_in
 from prism.folder import Folder
 from prism.live.observer import Observer, Silent
 from prism.net.messages import Setup
+from prism.prediction.together import together
 from prism.progress import Done, Progress, digests
 from prism.report.units import size
 from prism.result import Result, StageResult
@@ -136,6 +137,8 @@ class Run:
 
     def _reuse(self, name: str) -> Graph:
         graph = self.folder.load_graph()
+        if name != "capture" and (timings := self.folder.load_timings()) is not None:
+            graph = together(graph, timings, self.scenario)  # the network may be another one by now
         self.result.stages[name] = StageResult(status="reused", wall_s=self._progress.stages[name].wall_s)
         self.result.nodes, self.result.ops = len(graph.nodes), len(graph.ops)
         if self._progress.captured is not None:

@@ -12,9 +12,12 @@ import pytest
 
 from prism import coordinator
 from prism.core.graph import Graph, NodeKind
+from prism.core.measuring.lead import Timings
+from prism.errors import ScenarioError
+from prism.folder import Folder
 from prism.net.messages import Setup
 from prism.result import Result
-from prism.scenario import Calibrate, Capture, Scenario
+from prism.scenario import Calibrate, Capture, Link, Network, Scenario
 from prism.stages import staging
 from tests.running import scenario
 
@@ -68,3 +71,26 @@ def test_sums_that_steer_a_program_are_the_recorded_ones(tmp_path: Path) -> None
     logs = [tmp_path / "out" / "ranks" / f"{rank}{stage}.log" for rank in range(2) for stage in ("", ".calibrate")]
     captured, calibrated = ([log.read_text() for log in logs[first::2]] for first in range(2))
     assert calibrated == captured
+
+
+def test_a_calibration_that_is_used_again_holds_in_the_network_as_it_is_by_then(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    given = scenario(
+        JOBS / "job_tp.py", ("4",), 2, semantics="nccl", calibrate=Calibrate(warmup=1), network=Network(model="none")
+    )
+    graph, _ = asyncio.run(predicted(given, out))
+    durations = graph.nodes["duration"].astype(np.int64)
+    timings = Timings(durations, durations // 2, np.zeros(len(durations), bool))
+    Folder(out).save_timings(timings)
+
+    async def again(network: Network) -> Graph:
+        changed = msgspec.structs.replace(given, network=network)
+        async with coordinator.Coordinator(changed, out, resume=True) as run:
+            return run.load_graph("calibrate")
+
+    slow = Network(intra_node=Link(bandwidth=10**6))
+    lasts = [asyncio.run(again(network)).nodes["duration"].sum() for network in (Network(model="none"), slow)]
+    assert durations.sum() >= lasts[0] > lasts[1]
+    Folder(out).timings.write_bytes(b"PK")
+    with pytest.raises(ScenarioError, match=r"timings\.npz cannot be read .* run the stage calibrate again"):
+        asyncio.run(again(slow))

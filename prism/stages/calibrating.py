@@ -77,9 +77,9 @@ class Measurements:
             sampled = [rank for rank in ranks if rank in self._ranks]
             if len(sampled) < len(ranks):
                 compared += self._compare(calibration, sampled)
-        durations = self._of_all(calibration.durations)
-        assert (durations != NOT_MEASURED).all()
-        timings = Timings(durations, self._of_all(calibration.slack), self._of_all(calibration.waited))
+        found = calibration.timings
+        timings = Timings(self._of_all(found.durations), self._of_all(found.slack), self._of_all(found.waited))
+        assert (timings.durations != NOT_MEASURED).all()
         measured = [rank for rank in range(self._graph.world_size) if rank in self._ranks]
         return timings, _told(calibration, measured, max((one.typical for one in compared), default=None))
 
@@ -108,7 +108,7 @@ class Measurements:
 
     def _compare(self, calibration: Calibration, ranks: Sequence[int]) -> list[Comparison]:
         warmup = self._scenario.calibrate.warmup
-        return compare(self._graph, self._values, calibration.durations, ranks, warmup)
+        return compare(self._graph, self._values, calibration.timings.durations, ranks, warmup)
 
 
 def _iterations(graph: Graph, scenario: Scenario) -> Int64:

@@ -51,32 +51,32 @@ def free(graph: Graph) -> np.ndarray:
 def test_each_iteration_keeps_its_own_durations() -> None:
     graph = steps([8, 8, 8, 8])
     measured = measure(graph, 900, 901, 10, 20, 12, 26, 90, 23)
-    assert calibrate(graph, measured, warmup=1).durations.tolist() == measured.tolist()
+    assert calibrate(graph, measured, warmup=1).timings.durations.tolist() == measured.tolist()
 
 
 def test_an_outlier_takes_the_median_of_alike_iterations() -> None:
     graph = steps([8] * 7)
     found = calibrate(graph, measure(graph, 900, 7, 10, 7, 12, 7, 11, 7, 500, 7, 13, 7, 12, 7), warmup=1)
-    assert found.durations[segments(graph)].tolist()[::2] == [900, 10, 12, 11, 12, 13, 12]
+    assert found.timings.durations[segments(graph)].tolist()[::2] == [900, 10, 12, 11, 12, 13, 12]
 
 
 def test_an_iteration_that_does_something_else_is_no_outlier() -> None:
     graph = steps([8, 8, 8, 16, 8, 8])
     measured = measure(graph, 10, 1, 11, 1, 10, 1, 500, 1, 12, 1, 11, 1)
-    assert calibrate(graph, measured, warmup=0).durations.tolist() == measured.tolist()
+    assert calibrate(graph, measured, warmup=0).timings.durations.tolist() == measured.tolist()
 
 
 def test_an_iteration_in_which_a_fault_was_acted_out_is_no_outlier() -> None:
     graph = steps([8] * 6)
     measured = measure(graph, 10, 1, 11, 1, 10, 1, 11, 1, 10, 1, 500, 1)
-    assert calibrate(graph, measured, warmup=0, changes={0: (5,)}).durations.tolist() == measured.tolist()
-    assert calibrate(graph, measured, warmup=0).durations[segments(graph)].tolist()[-2] == 10
+    assert calibrate(graph, measured, warmup=0, changes={0: (5,)}).timings.durations.tolist() == measured.tolist()
+    assert calibrate(graph, measured, warmup=0).timings.durations[segments(graph)].tolist()[-2] == 10
 
 
 def test_what_follows_the_last_mark_is_no_outlier() -> None:
     graph = steps([8] * 5, tail=True)
     measured = measure(graph, *[1] * 10, 77)
-    assert calibrate(graph, measured, warmup=0).durations.tolist() == measured.tolist()
+    assert calibrate(graph, measured, warmup=0).timings.durations.tolist() == measured.tolist()
 
 
 def test_messages_to_different_peers_are_not_alike() -> None:
@@ -95,7 +95,7 @@ def test_ranks_do_not_share() -> None:
     graph = data_parallel(2, iterations=2, buckets=1)
     measured = np.where(graph.node_rank() == 1, 7, 5)
     found = calibrate(graph, measured, warmup=0)
-    assert found.durations[segments(graph)].tolist() == [5] * 6 + [7] * 6
+    assert found.timings.durations[segments(graph)].tolist() == [5] * 6 + [7] * 6
 
 
 def test_spread_counts_samples_and_outliers() -> None:
@@ -109,7 +109,7 @@ def test_spread_counts_samples_and_outliers() -> None:
 def test_an_iteration_that_was_not_measured_takes_the_medians_of_those_alike() -> None:
     graph = steps([8, 8, 8, 8, 16, 8, 16])
     found = calibrate(graph, measure(graph, 900, 9, 10, 4, 12, 6, 14, 8, 50, 5, *[NOT_MEASURED] * 4), warmup=1)
-    assert found.durations[segments(graph)].tolist() == [900, 9, 10, 4, 12, 6, 14, 8, 50, 5, 12, 6, 50, 5]
+    assert found.timings.durations[segments(graph)].tolist() == [900, 9, 10, 4, 12, 6, 14, 8, 50, 5, 12, 6, 50, 5]
     assert found.spread["samples"].tolist() == [3, 3, 1, 1]
     assert found.spread["outliers"].tolist() == [0, 0, 0, 0]
 
@@ -117,7 +117,7 @@ def test_an_iteration_that_was_not_measured_takes_the_medians_of_those_alike() -
 def test_what_is_like_nothing_measured_stays_unmeasured() -> None:
     graph = steps([8, 8, 16])
     found = calibrate(graph, measure(graph, 1, 1, 1, 1, NOT_MEASURED, NOT_MEASURED), warmup=0)
-    assert found.durations[segments(graph)].tolist()[-2:] == [NOT_MEASURED] * 2
+    assert found.timings.durations[segments(graph)].tolist()[-2:] == [NOT_MEASURED] * 2
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_how_many_iterations_have_to_run(sizes: list[int], wanted: int, changes:
     assert iterations_to_run(graph, wanted, 1, {0: changes}).tolist() == [needed]
     measured = np.full(len(graph.nodes), NOT_MEASURED)
     place(graph, measured, free(graph), 0, Segments([*range(2 * needed)]))
-    found = calibrate(graph, measured, 1, {0: changes}).durations
+    found = calibrate(graph, measured, 1, {0: changes}).timings.durations
     assert (found != NOT_MEASURED).all()
     assert found[segments(graph)].tolist()[-1] == 0, "what follows the last mark"
 
@@ -172,7 +172,7 @@ def test_there_is_no_spread_of_single_samples() -> None:
 def test_other_nodes_get_no_duration() -> None:
     graph = steps([8, 8])
     found = calibrate(graph, np.full(len(graph.nodes), 9), warmup=0)
-    assert found.durations.tolist() == [9 if kind == NodeKind.COMPUTE else 0 for kind in graph.nodes["kind"]]
+    assert found.timings.durations.tolist() == [9 if kind == NodeKind.COMPUTE else 0 for kind in graph.nodes["kind"]]
 
 
 @pytest.mark.parametrize("warmup", [0, 5])
@@ -182,13 +182,13 @@ def test_a_program_without_iterations_or_segments_is_left_alone(warmup: int) -> 
     job.mark(0)
     job.compute(0, 1)
     found = calibrate(job.graph(), np.array([0, 0, 3]), warmup)
-    assert found.durations.tolist() == [0, 0, 3]
+    assert found.timings.durations.tolist() == [0, 0, 3]
     assert len(found.spread) == 0
 
 
 def test_slices_measured_apart_become_one_consistent_timeline() -> None:
     graph = data_parallel(2, iterations=1, buckets=1)
-    measured = calibrate(graph, np.where(graph.node_rank() == 1, 100, 1), warmup=0).durations
+    measured = calibrate(graph, np.where(graph.node_rank() == 1, 100, 1), warmup=0).timings.durations
     timeline = evaluate(make_plan(graph), measured, np.array([10]))
     assert timeline.op_start.tolist() == [200]
     assert timeline.node_end[graph.nodes["kind"] == NodeKind.MARK].tolist() == [211, 310]
@@ -222,7 +222,7 @@ class TestAHostThatWasHeldAhead:
         needs = [(2 * iteration + half, (120, 40)[half]) for iteration in ahead for half in (0, 1)]
         place(graph, measured, hosts, 0, Segments(durations, [(n, WAITED if n in waits else ns) for n, ns in needs]))
         found = calibrate(graph, measured, warmup, hosts=hosts)
-        return found, found.durations[segments(graph)].tolist(), found.slack[segments(graph)].tolist()
+        return found, found.timings.durations[segments(graph)].tolist(), found.timings.slack[segments(graph)].tolist()
 
     def test_what_it_saves_is_the_slack_of_all_alike_iterations(self) -> None:
         durations = [100, 50] * 11
@@ -231,7 +231,7 @@ class TestAHostThatWasHeldAhead:
         assert lasts == [100, 50] * 11
         assert slack == [0, 0, *[38, 0] * 10]
         assert found.spread["samples"].tolist() == [8, 8]
-        assert not found.waited.any()
+        assert not found.timings.waited.any()
 
     def test_it_is_none_where_no_host_was_held(self) -> None:
         found, _, slack = self.calibrated([100, 50] * 7, ahead=())
@@ -247,7 +247,7 @@ class TestAHostThatWasHeldAhead:
 
     def test_where_it_waits_for_its_device_in_most_of_them_it_does_in_all(self) -> None:
         found, *_ = self.calibrated([100, 50] * 15, ahead=(6, 10, 14), waits=(12, 20, 29))
-        assert found.waited[found.durations > 0].tolist() == [False, False, *[True, False] * 14]
+        assert found.timings.waited[found.timings.durations > 0].tolist() == [False, False, *[True, False] * 14]
 
     def test_for_that_iterations_are_alike_whatever_their_sizes(self) -> None:
         _, lasts, slack = self.calibrated([100, 50] * 6 + [70, 50], ahead=AHEAD[:1], sizes=[*range(8, 14), 99])

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prism.core.graph import Graph, Int64, NodeKind, Table
+from prism.core.measuring.lead import Timings
 from prism.core.measuring.segments import FREE, WAITED, Segments
 from prism.core.measuring.signatures import iteration_codes
 
@@ -51,10 +52,8 @@ UNCHANGED: Changes = MappingProxyType({})
 class Calibration:
     """What to replay with, and how sure it is."""
 
-    durations: Int64  # int64[nodes] ns; NOT_MEASURED where nothing alike was
+    timings: Timings  # durations are NOT_MEASURED where nothing alike was measured
     spread: Table  # SPREAD, one row a segment class
-    slack: Int64  # int64[nodes] ns
-    waited: Bool  # bool[nodes]: whether the host waited for its device in most of the alike iterations
 
 
 def compute_nodes(graph: Graph, rank: int) -> Int64:
@@ -107,37 +106,42 @@ def calibrate(
     negative = np.flatnonzero(compute & (measured < NOT_MEASURED))
     if negative.size:
         raise ValueError(f"node {negative[0]} has a negative measured duration")
-    durations = np.where(compute, measured, 0)
     hosts = np.full(compute.size, FREE) if hosts is None else hosts
-    slack, waited = np.zeros_like(durations), np.zeros(compute.size, bool)
-    for _, iterations in _alike(graph, warmup, changes, sizes=False) if (hosts != FREE).any() else ():
-        nodes = iterations[:, compute[iterations[0]]]
-        ahead = _ran(measured[nodes]) & _ahead(hosts[nodes])
-        free = _ran(measured[nodes]) & ~ahead
-        if ahead.any() and free.any():
-            typical, far = (_median(measured[nodes[rows]]) for rows in (free, ahead))
-            durations[nodes[ahead]] = typical
-            waits = (hosts[nodes[ahead]] == WAITED).mean(axis=0) > 0.5
-            slow = waits | (_median(hosts[nodes[ahead]]) > far)
-            slack[nodes] = np.clip(np.where(slow, typical - far, 0), 0, durations[nodes])
-            waited[nodes] = waits
+    timings = Timings(np.where(compute, measured, 0), np.zeros(compute.size, np.int64), np.zeros(compute.size, bool))
+    durations = timings.durations
+    if (hosts != FREE).any():
+        for _, iterations in _alike(graph, warmup, changes, sizes=False):
+            nodes = iterations[:, compute[iterations[0]]]
+            _compare_hosts(measured[nodes], hosts[nodes], nodes, timings)
     spread = []
     for lane, iterations in _alike(graph, warmup, changes):
-        segments = np.flatnonzero(compute[iterations[0]])
-        nodes = iterations[:, segments]  # iterations x segments
+        nodes = iterations[:, compute[iterations[0]]]  # iterations x segments
         counts = _ran(measured[nodes]) & ~_ahead(hosts[nodes])
         if counts.any():
             row, durations[nodes] = _settle(durations[nodes], counts)
             row["lane"], row["node"] = lane, nodes[0]
             spread.append(row)
-    slack[slack < SURE * durations] = 0
-    return Calibration(durations, np.concatenate([np.empty(0, SPREAD), *spread]), slack, waited)
+    timings.slack[timings.slack < SURE * durations] = 0
+    return Calibration(timings, np.concatenate([np.empty(0, SPREAD), *spread]))
 
 
 def _nodes(graph: Graph, rank: int, kind: NodeKind) -> Int64:
     lane = int(np.flatnonzero(graph.lanes["rank"] == rank)[0])
     first, last = int(graph.lane_ptr[lane]), int(graph.lane_ptr[lane + 1])
     return first + np.flatnonzero(graph.nodes["kind"][first:last] == kind)
+
+
+def _compare_hosts(samples: Int64, hosts: Int64, nodes: Int64, timings: Timings) -> None:
+    """Note what alike iterations (iterations x segments) in which a host was held ahead tell of the others."""
+    ran, held = _ran(samples), _ahead(hosts)
+    ahead, free = ran & held, ran & ~held
+    if not (ahead.any() and free.any()):
+        return
+    typical, far, needs = _median(samples[free]), _median(samples[ahead]), _median(hosts[ahead])
+    waits = (hosts[ahead] == WAITED).mean(axis=0) > 0.5
+    timings.durations[nodes[ahead]] = typical
+    timings.slack[nodes] = np.clip(np.where(waits | (needs > far), typical - far, 0), 0, timings.durations[nodes])
+    timings.waited[nodes] = waits
 
 
 def _ran(samples: Int64) -> Bool:
