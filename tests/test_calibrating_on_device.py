@@ -88,7 +88,7 @@ def test_a_calibration_that_is_used_again_holds_in_the_network_as_it_is_by_then(
         async with coordinator.Coordinator(changed, out, resume=True) as run:
             return run.load_graph("calibrate")
 
-    slow = Network(intra_node=Link(bandwidth=10**6))
+    slow = Network(intra_node=Link(bandwidth=10**6, latency=0))
     lasts = [asyncio.run(again(network)).nodes["duration"].sum() for network in (Network(model="none"), slow)]
     assert durations.sum() >= lasts[0] > lasts[1]
     Folder(out).timings.write_bytes(b"PK")
