@@ -9,6 +9,7 @@ from prism.core.folding.measured import own_lanes, spread
 from prism.core.folding.shape import Folding
 from prism.core.graph import Graph, NodeKind, OpKind
 from prism.core.measuring.calibration import compute_nodes, iterations_to_run, place
+from prism.core.measuring.segments import Segments
 from prism.core.measuring.signatures import ranks_alike
 from tests.core.folded_stage import FoldedSimulation, Symmetric, folding
 
@@ -64,9 +65,9 @@ def test_what_a_rank_sends_and_gets_in_an_all_to_all_stays() -> None:
 
 def test_calibration_takes_them_for_a_graph() -> None:
     own = own_lanes(unfolded(FOLDED, 1), FOLDED)
-    values = np.full(len(own.nodes), -1)
+    values, hosts = np.full((2, len(own.nodes)), -1)
     for rank in FOLDED.representatives:
-        place(own, values, rank, range(compute_nodes(own, rank).size))
+        place(own, values, hosts, rank, Segments([*range(compute_nodes(own, rank).size)]))
     assert (values[own.nodes["kind"] == NodeKind.COMPUTE] >= 0).all()
     assert sorted(rank for ranks in ranks_alike(own) for rank in ranks) == list(FOLDED.representatives)
     assert iterations_to_run(own, 1, 0)[list(FOLDED.representatives)].all()

@@ -1,9 +1,9 @@
 """Timing a program that is answered at once, now and then with its host far ahead of its device.
 
-In such an iteration the stream is held before each segment until the host
-is as far ahead as it has needed for the segment before, and more. So the device finds all of a segment's work when it
-begins, and what it takes is its own time. A host that is found behind its device nevertheless has waited for it, as
-`.item()` does. After the iteration the device catches up, or the next one would be launched too early as well.
+In such an iteration the stream is held before each segment until the host is as far ahead as it has needed for the
+segment before, and more. So the device finds all of a segment's work when it begins, and what it takes is its own time.
+A host that is found behind its device nevertheless has waited for it, as `.item()` does. After the iteration the device
+catches up, or the next one would be launched too early as well.
 """
 
 from __future__ import annotations
