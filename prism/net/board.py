@@ -6,7 +6,6 @@ means that nothing was written yet.
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,7 +30,7 @@ class Board:
         shapes = ((sandbox,), (sandbox,), (sandbox, ops), (sandbox, ops, len(MOVED)), (assistants, len(POOL)))
         sizes = [int(np.prod(shape)) for shape in shapes]
         length = max(sum(sizes), 1)
-        cells = make_cells(path, length) if create else map_cells(path, length)
+        cells = make_cells(path, length) if create else np.memmap(path, np.int64, "r+", shape=(length,))
         ends = np.cumsum(sizes)
         parts = (cells[end - size : end].reshape(shape) for size, end, shape in zip(sizes, ends, shapes, strict=True))
         columns: list[Int64] = [np.asarray(part) for part in parts]
@@ -70,11 +69,4 @@ def make_cells(path: Path, length: int) -> Int64:
         os.posix_fallocate(descriptor, 0, length * np.int64().itemsize)
     finally:
         os.close(descriptor)
-    return map_cells(path, length)
-
-
-def map_cells(path: Path, length: int) -> Int64:
-    """A file of int64, mapped, with all of its pages at hand: a page that is first touched in a run holds that up."""
-    with open(path, "r+b", buffering=0) as file:
-        mapped = mmap.mmap(file.fileno(), length * np.int64().itemsize, mmap.MAP_SHARED | mmap.MAP_POPULATE)
-    return np.frombuffer(mapped, np.int64)
+    return np.memmap(path, np.int64, "r+", shape=(length,))
