@@ -27,6 +27,8 @@ JOBS = Path(__file__).parents[1] / "jobs"
 DETERMINISTIC = Path(__file__).parents[2] / "benchmarks" / "programs" / "deterministically.py"
 """Runs a job by algorithms that give the same bits each time: by others, two captures differ."""
 STAGES = ("capture", "calibrate", "replay", "emulate")
+HANG = 60 * 10**9
+"""ns: what stands still says where, before whoever runs the tests gives up on it."""
 CASES = [(job, world) for world in (2, 8) for job in ("ddp", "fsdp2", "tp", "moe")]
 FOLDED = [("ddp", 64), ("fsdp2", 64), ("tp", 64), ("moe", 64), ("ddp", 1024), ("tp", 1024)]
 
@@ -44,7 +46,7 @@ class Emulated:
         fold: Fold | None = None, between: Callable[[], Any] = lambda: None,
     ) -> None:  # fmt: skip
         self.given: Scenario = scenario(
-            DETERMINISTIC, (str(JOBS / f"job_{job}.py"), "3"), world, semantics="auto", stages=STAGES,
+            DETERMINISTIC, (str(JOBS / f"job_{job}.py"), "3"), world, semantics="auto", stages=STAGES, hang_after=HANG,
             devices=Devices(kind="cuda"), calibrate=Calibrate(warmup=1), fold=fold,
             emulate=Emulate(sandbox=sandbox, contribution="exact"),
         )  # fmt: skip
