@@ -70,7 +70,7 @@ class AheadTiming(CompensatedTiming):
         super().mark()
         if not self._is_ahead:
             self._needed = self._needs
-        if self._is_ahead or self._iteration < WARM:
+        if (self._is_ahead or self._iteration < WARM) and self._usable():
             self._driver.drain()
             self._driver.look_at_clock()
             self._held = None  # there is nothing to make up for

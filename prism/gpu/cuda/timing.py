@@ -113,8 +113,11 @@ class Timing:
 
     def _event(self, stream: Any = None) -> Any:
         """An event on a stream, or on the current one; a graph that is being captured gets none."""
-        usable = self._driver.ready() and not self._driver.capturing()
-        return self._driver.mark(stream or self._driver.current(), timed=True) if usable else None
+        return self._driver.mark(stream or self._driver.current(), timed=True) if self._usable() else None
+
+    def _usable(self) -> bool:
+        """Whether the program has used the device, and captures no graph there now."""
+        return self._driver.ready() and not self._driver.capturing()
 
     def _keep(self) -> None:
         if self._last is not None:
