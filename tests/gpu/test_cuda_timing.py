@@ -171,7 +171,7 @@ class TestTiming:
     ) -> None:
         driver, told = FakeDriver(), list[int]()
         monkeypatch.setattr(driver, "capturing", lambda: True)
-        monkeypatch.setattr(driver, "drain", lambda: pytest.fail("a stream that is being captured cannot be waited for"))
+        monkeypatch.setattr(driver, "drain", lambda: pytest.fail("nobody can wait for a stream that is captured"))
         timing = kind(driver, lambda first, durations, hosts: told.extend(durations))
         for _ in range(FIRST + 2):
             timing.mark()
