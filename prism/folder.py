@@ -8,6 +8,7 @@ import io
 import os
 import shutil
 import zipfile
+import zlib
 from pathlib import Path
 
 import msgspec
@@ -158,7 +159,7 @@ class Folder:
                 return Timings(data["durations"], data["slack"], data["waited"])
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as error:
             raise ScenarioError(
                 f"--out: {self.timings} cannot be read ({error}); run the stage calibrate again, in another folder"
             ) from None

@@ -137,8 +137,9 @@ class Run:
 
     def _reuse(self, name: str) -> Graph:
         graph = self.folder.load_graph()
-        if name != "capture" and (timings := self.folder.load_timings()) is not None:
+        if name == "calibrate" and (timings := self.folder.load_timings()) is not None:
             graph = together(graph, timings, self.scenario)  # the network may be another one by now
+            self.folder.save_graph(graph, self.scenario)
         self.result.stages[name] = StageResult(status="reused", wall_s=self._progress.stages[name].wall_s)
         self.result.nodes, self.result.ops = len(graph.nodes), len(graph.ops)
         if self._progress.captured is not None:

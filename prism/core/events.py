@@ -106,7 +106,7 @@ class Timed(Event, frozen=True):
     It is known some time after the steps were told, and counts instead of their `compute`; -1 where that counts.
     `walls`: where wall time counts, when the device had come to each mark, in place of those that were told with them.
     `hosts`: of steps before which the host was held ahead of its device, the number and what the host needs for what
-    was timed, ns or measuring.segments.WAITED.
+    was timed, ns or measuring.segments.WAITED; of those in an iteration that does not count, AFTER.
     """
 
     first: int

@@ -16,7 +16,7 @@ from prism.core.measuring.calibration import (
     place,
     spread_quantiles,
 )
-from prism.core.measuring.segments import FREE, WAITED, Segments
+from prism.core.measuring.segments import AFTER, FREE, WAITED, Segments
 from prism.core.timeline.replay import evaluate, make_plan
 from tests.core.jobs import Job, data_parallel
 
@@ -254,10 +254,36 @@ class TestAHostThatWasHeldAhead:
         assert lasts == [100, 50] * 7
         assert slack == [0, 0, *[30, 0] * 6]
 
-    def test_iterations_that_were_all_held_stay_as_they_were(self) -> None:
-        durations = [100, 50] * 6 + [70, 30]
-        _, lasts, slack = self.calibrated(durations, ahead=AHEAD[:1], warmup=6)
-        assert (lasts, any(slack)) == (durations, False)
+    def test_where_all_were_held_a_segment_takes_what_its_host_or_its_device_needs(self) -> None:
+        _, lasts, slack = self.calibrated([100, 50] * 6 + [70, 55], ahead=AHEAD[:1], warmup=6)
+        assert lasts == [100, 50] * 6 + [120, 55]
+        assert slack == [0] * 12 + [50, 0]
+
+    def test_slack_is_no_longer_than_the_segment_is_whatever_others_of_its_kind_are(self) -> None:
+        durations = [1000, 50] * 5 + [10, 50] * 5 + [6, 50]
+        found, _, _ = self.calibrated(durations, ahead=(10,), sizes=[8] * 5 + [16] * 6)
+        assert (found.timings.slack <= found.timings.durations).all()
+        assert found.timings.slack.any()
+
+    def test_an_iteration_after_one_that_was_held_does_not_count(self) -> None:
+        graph = steps([8] * 9)
+        durations = [100, 50] * 6 + [60, 50] + [140, 80] + [100, 50]
+        measured, hosts = measure(graph, *durations), free(graph)
+        place(graph, measured, hosts, 0, Segments(durations, [(12, 120), (13, 40), (14, AFTER), (15, AFTER)]))
+        found = calibrate(graph, measured, warmup=1, hosts=hosts)
+        assert found.timings.durations[segments(graph)].tolist() == [100, 50] * 9
+        assert found.spread["samples"].tolist() == [6, 6]
+
+    def test_what_was_not_measured_has_the_slack_of_what_was(self) -> None:
+        durations = [100, 50] * 6 + [60, 50] + [NOT_MEASURED, NOT_MEASURED] * 2
+        _, lasts, slack = self.calibrated(durations, ahead=AHEAD[:1])
+        assert lasts == [100, 50] * 9
+        assert slack == [0, 0, *[40, 0] * 8]
+
+    def test_where_only_a_held_iteration_of_a_kind_ran_the_others_have_its_times(self) -> None:
+        durations = [100, 50] * 6 + [70, 55] + [100, 50] + [NOT_MEASURED, NOT_MEASURED]
+        _, lasts, _ = self.calibrated(durations, ahead=AHEAD[:1], sizes=[8] * 6 + [16, 8, 16])
+        assert NOT_MEASURED not in lasts
 
     def test_another_measurement_takes_its_place(self) -> None:
         graph = steps([8])

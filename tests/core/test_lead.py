@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prism.core.graph import Graph, Group, Int64, NodeKind, OpKind
+from prism.core.measuring import lead
 from prism.core.measuring.lead import Timings, leads, run_ahead
 from prism.core.timeline.replay import evaluate, make_plan
 from tests.core.jobs import Job
@@ -130,20 +131,17 @@ class Segment(NamedTuple):
 
 def on_two(segments: Sequence[Segment], costs: bool) -> list[int]:
     """How long each segment takes the device."""
-    lead, found = 0, []
+    ahead, found = 0, []
     for segment in segments:
-        lasts = segment.lasts(lead)
+        lasts = segment.lasts(ahead)
         found.append(lasts)
-        lead = 0 if segment.waits else lead + lasts - segment.host
-        lead += segment.cost if costs else 0
+        ahead = 0 if segment.waits else ahead + lasts - segment.host
+        ahead += segment.cost if costs else 0
     return found
 
 
-SEGMENTS = st.lists(
-    st.builds(Segment, st.integers(0, 99), st.integers(0, 99), st.integers(0, 99), st.booleans()),
-    min_size=1,
-    max_size=20,
-)
+SEGMENT = st.builds(Segment, st.integers(0, 99), st.integers(0, 99), st.integers(0, 99), st.booleans())
+SEGMENTS = st.lists(SEGMENT, min_size=1, max_size=20)
 
 
 @given(SEGMENTS)
@@ -162,12 +160,54 @@ def test_is_what_a_host_and_a_device_would_do(segments: list[Segment]) -> None:
     assert found[nodes].tolist() == on_two(segments, costs=True)
 
 
+@pytest.mark.parametrize("ranks", [2, 5])
+@given(data=st.data())
+def test_is_what_hosts_and_devices_would_do_that_wait_for_each_other(ranks: int, data: st.DataObject) -> None:
+    count = data.draw(st.integers(1, 12))
+    programs = [data.draw(st.lists(SEGMENT, min_size=count, max_size=count)) for _ in range(ranks)]
+    costs = [data.draw(st.integers(0, 99)) for _ in range(count)]
+    job, slack, waited = Job(ranks), list[int](), list[bool]()
+    for rank, segments in enumerate(programs):
+        for lasts, segment in zip(on_two(segments, costs=False), segments, strict=True):
+            job.compute(rank, lasts)
+            job.wait(rank, job.post(rank, OpKind.ALL_REDUCE, 8))
+            slack.append(lasts - segment.device)
+            waited.append(segment.waits)
+    graph = on_gpus(job.graph())
+    nodes = np.flatnonzero(graph.nodes["kind"] == NodeKind.COMPUTE)
+    given = timings(graph, computing(graph, 0), tuple(nodes[waited].tolist()))
+    given.slack[nodes] = slack
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lead, "ENOUGH", 0)
+        found = run_ahead(graph, given, np.array(costs, np.int64))[nodes].reshape(ranks, count)
+    at, leads_of = [0] * ranks, [0] * ranks
+    for number in range(count):
+        for rank, segments in enumerate(programs):
+            segment, before = segments[number], leads_of[rank]
+            lasts = segment.lasts(before)
+            assert found[rank, number] == lasts
+            at[rank] += lasts
+            leads_of[rank] = 0 if segment.waits else before + lasts - segment.host
+        over = max(at) + costs[number]
+        leads_of = [of + over - mine for of, mine in zip(leads_of, at, strict=True)]
+        at = [over] * ranks
+
+
+def test_long_runs_of_many_ranks_have_leads_that_a_number_can_hold() -> None:
+    changes = np.full(200_000, 5 * 10**9)
+    changes[::2] *= -1
+    resets = np.zeros(len(changes), bool)
+    resets[::10] = True
+    expected = np.tile([0, 0, 5, 0, 5, 0, 5, 0, 5, 0], len(changes) // 10) * 10**9
+    assert leads(changes, resets).tolist() == expected.tolist()
+
+
 @given(st.lists(st.tuples(st.integers(-50, 50), st.booleans()), min_size=1, max_size=40))
 def test_leads_are_what_a_loop_says(steps: list[tuple[int, bool]]) -> None:
-    lead, expected = 0, []
+    now, expected = 0, []
     for change, reset in steps:
-        lead = 0 if reset else lead
-        expected.append(lead)
-        lead = max(0, lead + change)
+        now = 0 if reset else now
+        expected.append(now)
+        now = max(0, now + change)
     changes = np.array([change for change, _ in steps], np.int64)
     assert leads(changes, np.array([True, *(reset for _, reset in steps[1:])])).tolist() == expected

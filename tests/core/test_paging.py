@@ -7,11 +7,11 @@ import random
 import pytest
 
 from prism.core.events import AnyEvent, Delivered, Exited, Finished, Folded, PagedIn, PagedOut, Pressed, Probed
-from prism.core.instructions import AnyInstruction, Deliver, PageIn, PageOut, Release, Room, Run
+from prism.core.instructions import AnyInstruction, Deliver, PageIn, PageOut, Probe, Release, Room, Run, Suspend
 from prism.core.stage import residency
 from prism.core.stage.admission import UNBOUNDED, HostMemory
 from prism.core.stage.residency import SPARE, Place, ResidencyCount
-from prism.core.stage.turns import QUANTUM
+from prism.core.stage.turns import QUANTUM, SCARCE
 from tests.core import sharing_device
 from tests.core.actors import RESULT, Stage, all_reduce, blocked, bytes_of, joined, launched, posted, waited
 from tests.core.sharing_programs import Programs, peak, programs
@@ -168,6 +168,16 @@ def test_a_rank_that_asks_is_not_taken_for_stuck() -> None:
         stage.pass_time(QUANTUM)
         stage.hear(Probed(rank=1, waiting=True))
     assert stage.world.diagnosis is None
+
+
+def test_where_memory_is_short_a_rank_that_neither_waits_nor_says_anything_is_stopped_in_the_end() -> None:
+    stage = in_turn(4)
+    stage.hear(pressed(3), left(2))
+    stage.world.slots.enqueue(0)
+    for _ in range(SCARCE):
+        assert stage.pass_time(QUANTUM * SCARCE) == [Probe(rank=3)]
+        told = stage.hear(Probed(rank=3, waiting=False))
+    assert told == [Suspend(rank=3)]
 
 
 def test_when_a_process_ends_those_who_ask_try_again() -> None:

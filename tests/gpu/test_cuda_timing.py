@@ -16,9 +16,9 @@ from prism.core.calls import Call
 from prism.core.events import Delivered, Marked, Posted, Timed, Waited
 from prism.core.graph import OpKind
 from prism.core.instructions import Deliver
-from prism.core.measuring.segments import WAITED
+from prism.core.measuring.segments import AFTER, WAITED
 from prism.core.stage.kept import Kept
-from prism.gpu.cuda.ahead import EVERY, FIRST, WARM, AheadTiming
+from prism.gpu.cuda.ahead import EVERY, FIRST, AheadTiming
 from prism.gpu.cuda.compensated import CompensatedTiming
 from prism.gpu.cuda.nvml import Clocks
 from prism.gpu.cuda.stand_in import stand_in
@@ -375,21 +375,40 @@ class TestAhead:
                 needs = 1000 * sum(host for host, _ in kernels)
                 assert hosts[number] == (WAITED if waits else pytest.approx(needs, abs=10))
             assert hosts[first + len(segments)] == 0
-        assert {(number - 1) // each for number in hosts} == {FIRST, FIRST + EVERY}
+        assert {(number - 1) // each for number, needs in hosts.items() if needs != AFTER} == {FIRST, FIRST + EVERY}
+        assert {(number - 1) // each for number, needs in hosts.items() if needs == AFTER} == {FIRST + 1}
 
-    def test_the_next_iteration_begins_as_if_nobody_had_been_held(self) -> None:
-        driver, told = FakeDriver(), list[int]()
-        timing = AheadTiming(driver, lambda first, durations, hosts: told.extend(durations))
+    def test_the_next_iteration_begins_as_if_nobody_had_been_held_and_does_not_count(self) -> None:
+        driver, told, hosts = FakeDriver(), list[int](), dict[int, int]()
+
+        def hear(first: int, durations: tuple[int, ...], needs: tuple[tuple[int, int], ...]) -> None:
+            told.extend(durations)
+            hosts.update(needs)
+
+        timing = AheadTiming(driver, hear)
         timing.step()
         timing.resume()
-        for _ in range(FIRST + 2):
+        for _ in range(FIRST + 3):
             _launch(driver, [(200, 100), (300, 10)])
             timing.mark()
             timing.resume()
         timing.conclude()
-        assert told[1:] == pytest.approx(
-            [*[510_000] * (WARM + 1), *[500_000] * (FIRST - WARM - 1), 110_000, 510_000], abs=10
-        )
+        assert told[1:] == pytest.approx([*[510_000] * 2, *[500_000] * (FIRST - 2), 110_000, 510_000, 500_000], abs=10)
+        assert hosts == {FIRST + 1: pytest.approx(500_000), FIRST + 2: AFTER}
+
+    @pytest.mark.parametrize("kinds", [1, 2])
+    def test_a_host_that_is_slower_than_usual_has_not_waited(self, kinds: int) -> None:
+        driver, hosts = FakeDriver(), dict[int, int]()
+        timing = AheadTiming(driver, lambda first, durations, needs: hosts.update(needs))
+        timing.step()
+        timing.resume()
+        for iteration in range(FIRST + 1):
+            slow = 1.5 if iteration == FIRST else 1.0
+            _launch(driver, [(round(slow * (30_000 if iteration % kinds == 0 else 100)), 20)])
+            timing.mark()
+            timing.resume()
+        timing.conclude()
+        assert hosts == {FIRST + 1: pytest.approx(45_000_000)}
 
 
 def test_reasons_for_a_low_clock_are_gathered() -> None:

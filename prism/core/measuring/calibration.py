@@ -6,7 +6,8 @@ Iterations of one lane that do the same thing (after the warm-up) tell how far a
 outside of that, as when something else took the core, is an outlier and takes their median. It shows in the spread and
 not in the prediction. What was not measured takes their median too, and so do iterations in which the host of a rank
 was held ahead of its device (prism.core.measuring.lead): what they take less than others is the slack of the others.
-For that iterations count as alike where only the sizes of operations differ. A host that needs less than its device has
+For that iterations count as alike where only the sizes of operations differ. Where all that are alike were held, a
+segment takes as long as its host or its device needs, whichever is longer. A host that needs less than its device has
 left none: there the device was faster because it had rested before.
 
 Slices were measured apart, each with its own idea of when the others answer. Putting all slices' durations into the
@@ -25,7 +26,7 @@ import numpy.typing as npt
 
 from prism.core.graph import Graph, Int64, NodeKind, Table
 from prism.core.measuring.lead import Timings
-from prism.core.measuring.segments import FREE, WAITED, Segments
+from prism.core.measuring.segments import AFTER, FREE, WAITED, Segments
 from prism.core.measuring.signatures import iteration_codes
 
 NOT_MEASURED = -1
@@ -116,12 +117,14 @@ def calibrate(
     spread = []
     for lane, iterations in _alike(graph, warmup, changes):
         nodes = iterations[:, compute[iterations[0]]]  # iterations x segments
-        counts = _ran(measured[nodes]) & ~_ahead(hosts[nodes])
+        ran, free = _ran(measured[nodes]), _free(hosts[nodes])
+        counts = ran & free if (ran & free).any() else ran
         if counts.any():
             row, durations[nodes] = _settle(durations[nodes], counts)
             row["lane"], row["node"] = lane, nodes[0]
             spread.append(row)
     timings.slack[timings.slack < SURE * durations] = 0
+    np.minimum(timings.slack, np.maximum(durations, 0), out=timings.slack)
     return Calibration(timings, np.concatenate([np.empty(0, SPREAD), *spread]))
 
 
@@ -133,14 +136,15 @@ def _nodes(graph: Graph, rank: int, kind: NodeKind) -> Int64:
 
 def _compare_hosts(samples: Int64, hosts: Int64, nodes: Int64, timings: Timings) -> None:
     """Note what alike iterations (iterations x segments) in which a host was held ahead tell of the others."""
-    ran, held = _ran(samples), _ahead(hosts)
-    ahead, free = ran & held, ran & ~held
-    if not (ahead.any() and free.any()):
+    ran, free = _ran(samples), _free(hosts)
+    counts, ahead = ran & free, ran & ~free & (hosts != AFTER).all(axis=1)
+    if not ahead.any():
         return
-    typical, far, needs = _median(samples[free]), _median(samples[ahead]), _median(hosts[ahead])
+    far, needs = _median(samples[ahead]), _median(hosts[ahead])
     waits = (hosts[ahead] == WAITED).mean(axis=0) > 0.5
-    timings.durations[nodes[ahead]] = typical
-    timings.slack[nodes] = np.clip(np.where(waits | (needs > far), typical - far, 0), 0, timings.durations[nodes])
+    typical = _median(samples[counts]) if counts.any() else np.maximum(far, needs)
+    timings.durations[nodes[ran & ~free]] = typical
+    timings.slack[nodes] = np.where(waits | (needs > far), np.maximum(typical - far, 0), 0)
     timings.waited[nodes] = waits
 
 
@@ -150,10 +154,10 @@ def _ran(samples: Int64) -> Bool:
     return ran
 
 
-def _ahead(hosts: Int64) -> Bool:
-    """In which iterations (iterations x segments) the host was held ahead."""
-    ahead: Bool = (hosts != FREE).any(axis=1)
-    return ahead
+def _free(hosts: Int64) -> Bool:
+    """In which iterations (iterations x segments) nobody held the host, nor in the one before."""
+    free: Bool = (hosts == FREE).all(axis=1)
+    return free
 
 
 def _median(samples: Int64) -> Int64:

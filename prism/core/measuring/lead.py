@@ -9,6 +9,9 @@ left.
 
 In the sums below S is what has been added and taken off so far; a lead that would be less than nothing is nothing. So
 the lead before a node is S less the least that S has been since the last reset.
+
+What a lead saves in a graph depends on what was before alone. So each round of evaluating the graph is right for one
+more level of it than the round before, and as many rounds as there are levels are always enough. Mostly far fewer are.
 """
 
 from __future__ import annotations
@@ -21,10 +24,8 @@ import numpy.typing as npt
 from prism.core.graph import Graph, Int64, NodeKind, OpKind
 from prism.core.timeline.replay import evaluate, make_plan
 
-ENOUGH = 1e-5
-"""The share of the whole time that no node moves by in a round that is the last."""
-MOST = 64
-"""Rounds. What a lead saves depends on what was before alone, so each round is right for longer; few are needed."""
+ENOUGH = 1_000
+"""ns by which no segment changes any more in the last round."""
 HOST_WAITS = frozenset({OpKind.BARRIER})
 """Operations for which the host waits, whatever their backend."""
 
@@ -43,28 +44,29 @@ def run_ahead(graph: Graph, timings: Timings, costs: Int64) -> Int64:
     if not timings.slack.any():
         return timings.durations
     plan, resets = make_plan(graph), _resets(graph, timings)
-    durations, before = timings.durations, None
-    for _ in range(MOST):
+    durations = timings.durations
+    for _ in plan.bounds:
         timeline = evaluate(plan, durations, costs)
-        ends = timeline.node_end
-        if before is not None and np.abs(ends - before).max() <= ENOUGH * ends.max():
-            break
-        before = ends
-        stalls = np.where(graph.nodes["kind"] == NodeKind.WAIT, ends - timeline.node_start, 0)
+        stalls = np.where(graph.nodes["kind"] == NodeKind.WAIT, timeline.node_end - timeline.node_start, 0)
+        before = durations
         durations = timings.durations - np.minimum(leads(stalls - timings.slack, resets), timings.slack)
+        if np.abs(durations - before).max() <= ENOUGH:
+            break
     return durations
 
 
 def leads(changes: Int64, resets: npt.NDArray[np.bool_]) -> Int64:
     """The lead before each node, of what each node adds to it or takes off, int64[nodes] ns.
 
-    resets: the nodes before which there is none, whatever was before.
+    resets: the nodes before which there is none, whatever was before; the first one is.
     """
+    firsts, block = np.flatnonzero(resets), np.cumsum(resets) - 1
+    moved = np.concatenate([[0], np.cumsum(np.abs(changes))])
     before = np.cumsum(changes) - changes
-    block = np.cumsum(resets)
-    apart = np.abs(changes).sum() + 1  # so far down does each block lie that no earlier one is below it
-    least = np.minimum.accumulate(before - block * apart) + block * apart
-    lead: Int64 = before - least
+    within = before - before[firsts][block]
+    # So far down does each block lie that no earlier one is below it: by all that S moves up to its start, and its end.
+    down = (moved[firsts] + moved[np.append(firsts[1:], len(changes))])[block]
+    lead: Int64 = within - (np.minimum.accumulate(within - down) + down)
     return lead
 
 

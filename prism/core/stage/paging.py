@@ -22,8 +22,8 @@ from prism.core.stage.stuck import absent, awaited
 TOUCH = (Answer, Deliver, Run)
 """What a rank is told that makes it use its memory."""
 NOT_ALONE = (
-    "ranks were refused memory of their device while others ran there at the same time, and could not leave; "
-    "set devices.slots to 1, and each has the device for itself"
+    "ranks were refused memory of their device while others were in the middle of their turn there, and could not "
+    "leave; set devices.slots to 1, and each has the device for itself, unless one is stopped for others in its turn"
 )
 MAY_LEAVE = (State.BLOCKED, State.READY, State.FINISHING)
 """States in which nothing of a rank runs on the device, once the results it has been given are in its tensors."""

@@ -251,13 +251,13 @@ class Turns(Situation):
     def on_probed(self, rank: Rank, event: Probed) -> None:
         """What was seen of a silent rank; it is stopped if others could use its slot.
 
-        Where memory of devices is short they could not, but a rank that waits may wait for them.
+        Where memory of devices is short they could not, but one that waits, or is silent for long, may wait for them.
         """
         self.move(rank, Trigger.WORK)
         self.ledger.close("probe", rank.rank)
         rank.idle_probes = rank.idle_probes + 1 if event.waiting and rank.open else 0
-        useful = self.slots.waiting(rank.rank) and (event.waiting or self.pager.residency.quiet)
-        if useful and self._may_stop(rank):
+        for_others = event.waiting or self.pager.residency.quiet or self.now - rank.since >= SCARCE * SCARCE * QUANTUM
+        if for_others and self.slots.waiting(rank.rank) and self._may_stop(rank):
             self.ledger.open("suspend", rank.rank)
             self.say(Suspend, rank.rank)
 
