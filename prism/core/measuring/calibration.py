@@ -96,7 +96,7 @@ def calibrate(
 ) -> Calibration:
     """Calibrated durations from one measurement of the COMPUTE nodes (int64[nodes] ns; other nodes are ignored).
 
-    hosts: what hosts need, int64[nodes] ns, FREE or WAITED; left out, FREE. Iterations before number `warmup` of each
+    hosts: what hosts need, int64[nodes] ns, or FREE, WAITED, AFTER; left out, FREE. Iterations before `warmup` of each
     lane are warm-up. An iteration that was NOT_MEASURED takes the medians of those that are alike, and stays as it is
     where none of them was measured. Medians and quartiles are linear (Hyndman and Fan, type 7), rounded to the nearest
     ns. Raises ValueError on a wrong length or a negative duration.
