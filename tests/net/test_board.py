@@ -1,10 +1,8 @@
-import resource
-import tempfile
 from pathlib import Path
 
 import numpy as np
 
-from prism.net.board import MOVED, POOL, Board, make_cells, map_cells
+from prism.net.board import MOVED, POOL, Board
 
 
 def test_what_one_process_writes_another_reads(tmp_path: Path) -> None:
@@ -34,15 +32,3 @@ def test_the_clock_starts_with_the_last_sandbox_rank(tmp_path: Path) -> None:
 def test_others_may_not_read_it(tmp_path: Path) -> None:
     Board(tmp_path / "board", sandbox=1, ops=1, create=True)
     assert (tmp_path / "board").stat().st_mode & 0o077 == 0
-
-
-def test_no_page_is_first_touched_in_a_run() -> None:
-    pages, words = 4096, 512
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as room:
-        ours = make_cells(Path(room) / "cells", pages * words)
-        theirs = map_cells(Path(room) / "cells", pages * words)
-        for cells in (ours, theirs):
-            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-            cells[::words] += 1
-            assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < pages / 4
-        assert (ours[::words] == 2).all()
