@@ -14,7 +14,7 @@ from prism.core.stage.residency import SPARE, Place, ResidencyCount
 from prism.core.stage.turns import QUANTUM, SCARCE
 from tests.core import sharing_device
 from tests.core.actors import RESULT, Stage, all_reduce, blocked, bytes_of, joined, launched, posted, waited
-from tests.core.sharing_programs import Programs, peak, programs
+from tests.core.sharing_programs import Programs, Step, peak, programs
 
 GIB = 1 << 30
 
@@ -271,14 +271,7 @@ def test_programs_of_several_groups_come_to_their_ends(devices: int, monkeypatch
     monkeypatch.setattr(residency, "SPARE", sharing_device.SPARE)
     moves = 0
     for seed in range(400):
-        luck = random.Random(seed)
-        ranks, slots = luck.randrange(3, 10), luck.choice((1, 1, 2, 3))
-        groups, steps = programs(luck, ranks)
-        most = max(map(peak, steps))
-        stage = Stage(ranks, slots=slots, memory=HostMemory(pages_spill=True))
-        room = slots * (most + sharing_device.SPARE) + luck.randrange(4)
-        host = (slots + 1) * most + luck.randrange(2 * most + 1)
-        device = Programs(room, stage, luck, host=host, devices=devices, groups=groups)
+        device, steps = of_several_groups(seed, devices)
         device.run(steps)
         moves += ended(device, seed).paged.out.count
     assert moves > 400
@@ -292,19 +285,24 @@ def test_ranks_that_are_stopped_in_their_slots_come_to_their_ends(
     monkeypatch.setattr(residency, "SPARE", sharing_device.SPARE)
     moves = stops = 0
     for seed in range(400):
-        luck = random.Random(seed)
-        ranks, slots = luck.randrange(3, 10), luck.choice((1, 1, 2, 3))
-        groups, steps = programs(luck, ranks)
-        most = max(map(peak, steps))
-        stage = Stage(ranks, slots=slots, memory=HostMemory(pages_spill=True))
-        room = (slots + 1) * (most + sharing_device.SPARE) + luck.randrange(4)  # who is stopped cannot leave
-        host = (slots + 1) * most + luck.randrange(2 * most + 1)
-        device = Programs(room, stage, luck, host=host, devices=devices, groups=groups, waits=waits)
-        device.silence = luck.choice((0.1, 0.4))
+        device, steps = of_several_groups(seed, devices, more=1)  # who is stopped cannot leave
+        device.silence, device.waits = device.luck.choice((0.1, 0.4)), waits
         device.run(steps)
         moves += ended(device, seed).paged.out.count
         stops += device.stops
     assert min(moves, stops) > 100
+
+
+def of_several_groups(seed: int, devices: int, more: int = 0) -> tuple[Programs, list[list[Step]]]:
+    """Ranks whose devices have room for as many as there are slots, and so many more; and what they do."""
+    luck = random.Random(seed)
+    ranks, slots = luck.randrange(3, 10), luck.choice((1, 1, 2, 3))
+    groups, steps = programs(luck, ranks)
+    most = max(map(peak, steps))
+    stage = Stage(ranks, slots=slots, memory=HostMemory(pages_spill=True))
+    room = (slots + more) * (most + sharing_device.SPARE) + luck.randrange(4)
+    host = (slots + 1) * most + luck.randrange(2 * most + 1)
+    return Programs(room, stage, luck, host=host, devices=devices, groups=groups), steps
 
 
 def test_a_rank_on_another_device_leaves_once_in_vain() -> None:
