@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import stat
 from pathlib import Path
 
@@ -86,9 +87,10 @@ def test_what_a_run_leaves_and_uses_is_private(tmp_path: Path) -> None:
 
 
 def modes(folder: Path) -> dict[Path, int]:
-    """The modes of a folder and of all below it."""
+    """The modes of a folder and of all below it, where folders and files come and go."""
     found = {}
-    for path in (folder, *folder.rglob("*")):
-        with contextlib.suppress(FileNotFoundError):
-            found[path] = path.lstat().st_mode
+    for parent, folders, files in os.walk(folder):  # passes over what has gone
+        for path in (Path(parent), *(Path(parent, name) for name in (*folders, *files))):
+            with contextlib.suppress(FileNotFoundError):
+                found[path] = path.lstat().st_mode
     return found
