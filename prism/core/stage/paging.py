@@ -23,7 +23,7 @@ TOUCH = (Answer, Deliver, Run)
 """What a rank is told that makes it use its memory."""
 NOT_ALONE = (
     "ranks were refused memory of their device while others were in the middle of their turn there, and could not "
-    "leave; set devices.slots to 1, and each has the device for itself, unless one is stopped for others in its turn"
+    "leave; set devices.slots to 1, and each has the device for itself, but while one is stopped so that others go on"
 )
 MAY_LEAVE = (State.BLOCKED, State.READY, State.FINISHING)
 """States in which nothing of a rank runs on the device, once the results it has been given are in its tensors."""

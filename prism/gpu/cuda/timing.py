@@ -31,7 +31,7 @@ class Step(NamedTuple):
     idle: int = 0  # ns for which the device idles in reality, and not here
     computed: Any = None
     resumed: Any = None
-    host: int | None = None  # ns that the host needs for the segment before, or WAITED, where that is known
+    host: int | None = None  # ns that the host needs for the segment before, WAITED or AFTER, where that is known
 
     @property
     def events(self) -> tuple[Any, ...]:
