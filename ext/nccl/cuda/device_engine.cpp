@@ -42,8 +42,8 @@ DeviceEngine::DeviceEngine(const prism_device_setup& setup) {
 
 DeviceEngine::~DeviceEngine() {
   abort("the engine has ended");
-  if (keeper_.joinable()) {
-    keeper_.join();
+  for (std::thread& thread : threads_) {
+    thread.join();
   }
   cudaDeviceSynchronize();
   prefetch_.reset();
@@ -97,7 +97,8 @@ void DeviceEngine::start() {
   set_clocks();
   PRUNED_CUDA(cudaDeviceSynchronize());
   prefetch_->start();
-  keeper_ = std::thread([this] { keep_watch(); });
+  threads_.emplace_back([this] { keep_watch(); });
+  threads_.emplace_back([this] { keep_clocks(); });
   connect();
   start_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
 }
@@ -134,6 +135,7 @@ void DeviceEngine::prepare_payloads() {
                                          board_ == nullptr ? nullptr : board_pool());
   around_.shown.ended = prefetch_->ended();
   around_.shown.looked = prefetch_->looked();
+  around_.shown.detours = prefetch_->detours();
   around_.prefetch = prefetch_.get();
 }
 

@@ -46,6 +46,7 @@ class DeviceEngine {
   void take_stash();
   void connect();
   void keep_watch();
+  void keep_clocks();
   void look_for_trouble();
   void look_for_call();
   void fail(const std::string& text);
@@ -64,7 +65,7 @@ class DeviceEngine {
   std::mutex identities_mutex_;
   std::map<Id, Identity> identities_;
   std::atomic<bool> given_up_ = false;
-  std::thread keeper_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace pruned::device

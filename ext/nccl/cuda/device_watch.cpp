@@ -1,4 +1,4 @@
-// The thread that looks after what kernels cannot say themselves, and what the engine tells of itself.
+// The threads that look after what kernels cannot say themselves, and what the engine tells of itself.
 
 #include <chrono>
 #include <fstream>
@@ -15,12 +15,19 @@ constexpr int kLooksBetweenQuestions = 12;
 
 }  // namespace
 
+/// Calls nothing of CUDA: while a call of the program holds the driver, kernels must be told that all is off.
 void DeviceEngine::keep_watch() {
+  while (!given_up_) {
+    std::this_thread::sleep_for(kBetweenLooks);
+    look_for_trouble();
+  }
+}
+
+void DeviceEngine::keep_clocks() {
   try {
     ignore_captures();
     for (int look = 1; !given_up_; ++look) {
       std::this_thread::sleep_for(kBetweenLooks);
-      look_for_trouble();
       if (look % kLooksBetweenQuestions == 0) {
         clock_->ask();
         if (arc_clock_ != nullptr) {

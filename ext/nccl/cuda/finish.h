@@ -7,6 +7,7 @@
 
 namespace pruned::device {
 
+constexpr unsigned kTurnsBetweenDetours = 256;  // they are looked for in the host's memory
 constexpr std::int64_t kSinkSize = 8 * 1024 * 1024;  // bytes, where what goes to virtual members ends
 
 template <class Team>
@@ -16,14 +17,37 @@ PRUNED_HD void show_post(Team& team, const Shown& shown, std::int64_t op) {
   }
 }
 
+/// Who waits: whether what virtual members bring has come by a detour (detour.h); the leader says where it lies.
+template <class Team>
+PRUNED_HD bool take_detour(Team& team, Payload* payload, const Payload* detour) {
+  if (detour == nullptr || team.load_shown(reinterpret_cast<const std::int64_t*>(&detour->ready)) == 0) {
+    return false;
+  }
+  if (team.leads()) {
+    const volatile Payload* came = detour;
+    team.show(&payload->head, static_cast<const std::byte*>(came->head));
+    team.show(&payload->tail, static_cast<const std::byte*>(came->tail));
+    team.show(&payload->final, static_cast<const std::byte*>(came->final));
+  }
+  return true;
+}
+
 /// Who waits: until what virtual members bring is there; `tells` whether it was when it was first wanted.
 template <class Team>
-PRUNED_HD void await_payload(Team& team, const Payload* payload, const Shown& shown, std::int64_t entry, bool tells) {
+PRUNED_HD void await_payload(Team& team, Payload* payload, const Shown& shown, std::int64_t entry, bool tells) {
   Watch ready{&payload->ready, team.seen(&payload->ready)};
   if (tells && team.leads() && shown.looked != nullptr) {
     team.show(shown.looked + entry, ready.seen != 0 ? 1U : 2U);
   }
-  team.spin(ready, 1);
+  const Payload* detour = shown.detours != nullptr ? shown.detours + entry : nullptr;
+  for (unsigned turn = 1; ready.seen == 0 && !team.stopped(); ++turn) {
+    team.settle();
+    ready.seen = team.seen(ready.count);
+    if (ready.seen == 0 && turn % kTurnsBetweenDetours == 0 && take_detour(team, payload, detour)) {
+      return;
+    }
+    team.look(turn);
+  }
 }
 
 /// The leader of each team: the last one of all shows what was moved, and, with the last launch, that it is over.

@@ -48,6 +48,7 @@ struct Shown {
   const std::int64_t* releases = nullptr;   // as releases.h says
   std::uint64_t* ended = nullptr;           // by entry: 1 once it is over
   std::uint32_t* looked = nullptr;          // by entry: 1 hit, 2 not there yet
+  const Payload* detours = nullptr;         // by entry: what came by the host's memory alone
   std::uint32_t* failed = nullptr;          // not 0: the number, and 1, of an operation that is not what was planned
   const volatile std::uint32_t* aborted = nullptr;
 };

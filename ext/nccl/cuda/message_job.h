@@ -34,7 +34,7 @@ struct MessageJob {
   std::int64_t number = 0;  // among the group's planned ones
   std::int64_t entry = 0;
   std::int64_t op = -1;  // on the board
-  const Payload* payloads = nullptr;
+  Payload* payloads = nullptr;
   const PartnerTime* times = nullptr;
   int partners = 0;
   std::byte* sink = nullptr;  // where what virtual members get ends; all write there at once, and nobody reads

@@ -6,6 +6,7 @@
 
 #include <functional>
 
+#include "driver_calls.h"
 #include "events.h"
 #include "load_queue.h"
 #include "memory.h"
@@ -20,7 +21,7 @@ int readers_for(int cores);
 class PayloadReader {
  public:
   /// Takes its memory. `loaded` is called once all pieces of a load are on the stream, by whoever had the last one.
-  PayloadReader(LoadQueue& queue, cudaStream_t stream, std::function<void(const Load&)> loaded);
+  PayloadReader(LoadQueue& queue, cudaStream_t stream, DriverCalls& calls, std::function<void(const Load&)> loaded);
 
   /// Reads until the queue is closed. Throws Failure.
   void run();
@@ -32,9 +33,12 @@ class PayloadReader {
   };
 
   void pass_on(const FilePiece& piece);
+  /// Until what was in it is copied.
+  void await(const Buffer& buffer);
 
   LoadQueue& queue_;
   cudaStream_t stream_;
+  DriverCalls& calls_;
   std::function<void(const Load&)> loaded_;
   Buffer buffers_[2];
   int turn_ = 0;

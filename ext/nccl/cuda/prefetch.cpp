@@ -4,11 +4,14 @@
 #include <chrono>
 
 #include "check.h"
+#include "job.h"
+#include "seen.h"
 
 namespace pruned::device {
 namespace {
 
 constexpr auto kPause = std::chrono::microseconds(50);
+constexpr auto kPauseOfDetour = std::chrono::milliseconds(5);
 // Operations of one group come in order, those of several on streams of their own do not. Nearly all that are wanted
 // too early are near; the rest is gone through some at a time, so that a look costs the same in a program of a million.
 constexpr std::int64_t kNear = 256;
@@ -20,12 +23,6 @@ std::int64_t largest(const std::vector<Reading>& readings) {
     most = std::max(most, reading.bytes);
   }
   return most;
-}
-
-/// A word of the host's memory that the device writes.
-template <class T>
-T seen(T& word) {
-  return std::atomic_ref(word).load(std::memory_order_acquire);
 }
 
 }  // namespace
@@ -47,9 +44,13 @@ Prefetch::Prefetch(std::vector<Reading> readings, std::int64_t pool_bytes, int d
   cudaStream_t stream = nullptr;
   PRUNED_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   stream_.reset(stream);
-  for (int i = 0; i < (pool_.bytes() == 0 ? 0 : readers); ++i) {
+  if (pool_.bytes() == 0) {
+    return;
+  }
+  detour_ = std::make_unique<Detour>(readings_, largest(readings_), ended(), looked());
+  for (int i = 0; i < readers; ++i) {
     readers_.push_back(
-        std::make_unique<PayloadReader>(queue_, stream, [this](const Load& load) { publish(load); }));
+        std::make_unique<PayloadReader>(queue_, stream, calls_, [this](const Load& load) { publish(load); }));
   }
 }
 
@@ -70,9 +71,12 @@ void Prefetch::start() {
   }
   PRUNED_CUDA(cudaMemcpy(payloads_.get(), table, readings_.size() * sizeof(Payload), cudaMemcpyDefault));
   for (const auto& reader : readers_) {
-    threads_.emplace_back([this, &reader] { run([&] { reader->run(); }); });
+    threads_.emplace_back([this, &reader] { run_with_device([&] { reader->run(); }); });
   }
-  threads_.emplace_back([this] { run([&] { keep_ahead(); }); });
+  threads_.emplace_back([this] { run_with_device([this] { keep_ahead(); }); });
+  if (detour_ != nullptr) {
+    threads_.emplace_back([this] { run([this] { keep_detour(); }); });
+  }
 }
 
 void Prefetch::stop() {
@@ -92,8 +96,6 @@ std::string Prefetch::trouble() const {
 /// What a thread does. If it fails, all end.
 void Prefetch::run(const std::function<void()>& work) {
   try {
-    PRUNED_CUDA(cudaSetDevice(device_));
-    ignore_captures();
     work();
   } catch (const std::exception& error) {
     {
@@ -102,6 +104,27 @@ void Prefetch::run(const std::function<void()>& work) {
     }
     stopped_ = true;
     queue_.close();
+  }
+}
+
+void Prefetch::run_with_device(const std::function<void()>& work) {
+  run([&] {
+    {
+      const DriverCalls::Call call(calls_);
+      PRUNED_CUDA(cudaSetDevice(device_));
+      ignore_captures();
+    }
+    work();
+  });
+}
+
+/// Calls nothing of CUDA, or it would stand still with the others.
+void Prefetch::keep_detour() {
+  while (!stopped_) {
+    if (calls_.stand_still()) {
+      detour_->bring();
+    }
+    std::this_thread::sleep_for(kPauseOfDetour);
   }
 }
 
@@ -137,6 +160,7 @@ void Prefetch::give_back() {
     if (!over(apart.entry)) {
       return false;
     }
+    const DriverCalls::Call call(calls_);
     PRUNED_CUDA(cudaFreeAsync(apart.data, stream_.get()));
     return true;
   });
@@ -193,7 +217,10 @@ Prefetch::Outcome Prefetch::outcome(std::int64_t entry, bool was_there) {
 
 void Prefetch::read_apart(Load& load) {
   void* data = nullptr;
-  PRUNED_CUDA(cudaMallocAsync(&data, static_cast<std::size_t>(load.reading->bytes), stream_.get()));
+  {
+    const DriverCalls::Call call(calls_);
+    PRUNED_CUDA(cudaMallocAsync(&data, static_cast<std::size_t>(load.reading->bytes), stream_.get()));
+  }
   apart_.push_back({load.entry, static_cast<std::byte*>(data)});
   load.region = apart_.back().data;
   queue_.add(load);
@@ -205,6 +232,7 @@ void Prefetch::publish(const Load& load) {
   Payload& from = reinterpret_cast<Payload*>(table_.get())[load.entry];
   from = {at(load.reading->head), at(load.reading->tail), at(load.reading->final), 1};
   Payload* to = payloads() + load.entry;
+  const DriverCalls::Call call(calls_);
   PRUNED_CUDA(cudaMemcpyAsync(to, &from, offsetof(Payload, ready), cudaMemcpyDefault, stream_.get()));
   PRUNED_CUDA(cudaMemcpyAsync(&to->ready, &from.ready, sizeof from.ready, cudaMemcpyDefault, stream_.get()));
 }

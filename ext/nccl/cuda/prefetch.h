@@ -4,7 +4,7 @@
 // thread says what is read next, and looks who has come for what; others read (payload_reader.h). A payload that is
 // wanted and that nobody has begun to read, because operations came in another order than planned, is read before all
 // others: a miss. If it has no room in the pool it gets memory of its own. One that is wanted while it is read is a
-// stall.
+// stall. While a call of the program holds the driver, what is waited for comes by a detour (detour.h).
 
 #pragma once
 
@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "detour.h"
 #include "load_queue.h"
 #include "payload_reader.h"
 #include "pool.h"
@@ -30,6 +31,8 @@ class Prefetch {
   Payload* payloads() const { return reinterpret_cast<Payload*>(payloads_.get()); }
   std::uint64_t* ended() const { return reinterpret_cast<std::uint64_t*>(ended_.get()); }
   std::uint32_t* looked() const { return reinterpret_cast<std::uint32_t*>(looked_.get()); }
+  /// By entry: what came by a detour, null if nothing can.
+  const Payload* detours() const { return detour_ == nullptr ? nullptr : detour_->payloads(); }
   std::int64_t pool_bytes() const { return pool_.bytes(); }
   std::int64_t hits() const { return counts_[kHit]; }
   std::int64_t misses() const { return counts_[kMiss]; }
@@ -47,7 +50,9 @@ class Prefetch {
 
   std::int64_t entries() const { return static_cast<std::int64_t>(readings_.size()); }
   void run(const std::function<void()>& work);
+  void run_with_device(const std::function<void()>& work);
   void keep_ahead();
+  void keep_detour();
   bool read_ahead();
   void give_back();
   bool over(std::int64_t entry) const;
@@ -63,7 +68,9 @@ class Prefetch {
   RingPool pool_;
   DeviceMemory room_, payloads_;
   PinnedMemory table_, ended_, looked_;
+  std::unique_ptr<Detour> detour_;
   Stream stream_;
+  DriverCalls calls_;
   LoadQueue queue_;
   std::vector<Load> loads_;      // by entry
   std::int64_t next_ = 0;        // the first that has no room yet

@@ -1,6 +1,7 @@
 // The engine on a GPU: `check` holds it to rings of N real ranks, bit for bit; `speed` measures it; `pair` checks two
-// sandbox members, a process each, on one GPU; `scenes` are graphs, messages and time; `payloads` measures what reads
-// them ahead. ARC_DEVICE is the GPU that virtual members use, if it is another one. Exit status 1 if something differs.
+// sandbox members, a process each, on one GPU; `scenes` are graphs, messages, time, and a driver that is held;
+// `payloads` measures what reads them ahead. ARC_DEVICE is the GPU that virtual members use, if it is another one. Exit
+// status 1 if something differs.
 
 #include <cstdio>
 #include <cstring>
@@ -23,7 +24,7 @@ int main(int argc, char** argv) {
     }
     if (what == "scenes") {
       const bool graph = check_graph(), messages = check_messages(), paced = check_paced();
-      return graph && messages && paced ? 0 : 1;
+      return check_detour() && graph && messages && paced ? 0 : 1;
     }
     if (what == "payloads") {
       measure_payloads();

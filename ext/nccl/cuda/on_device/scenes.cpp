@@ -100,6 +100,36 @@ bool check_graph() {
   return equal;
 }
 
+bool check_detour() {
+  constexpr std::int64_t kCount = 8 << 20;
+  constexpr int kOps = 4;
+  const TemporaryDirectory directory;
+  Session session(directory.path(), 4, 1, {1}, static_cast<int>(Mode::kExact), 1);  // the pool has room for one
+  for (int i = 0; i < kOps; ++i) {
+    const auto bytes = floats(kCount, static_cast<float>(10 * (i + 1)));
+    const prism_device_part part = session.part(&bytes);
+    session.plan(sum_of(kCount, part, part));
+  }
+  session.start();
+  const DeviceMemory data = device_memory(kOps * kCount * 4);
+  DeviceMemory freed = device_memory(4096);
+  cudaStream_t stream;
+  PRUNED_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  for (int i = 0; i < kOps; ++i) {
+    must(session, session.group().launch(work_of(kCount, data.get() + i * kCount * 4), stream));
+  }
+  freed.reset();  // until all of them have ended
+  session.finish();
+  std::vector<float> got(kOps * kCount);
+  PRUNED_CUDA(cudaMemcpy(got.data(), data.get(), got.size() * 4, cudaMemcpyDefault));
+  bool equal = true;
+  for (std::int64_t i = 0; i < kOps * kCount; ++i) {
+    equal = equal && got[i] == static_cast<float>(10 * (i / kCount + 1));
+  }
+  std::printf("detour: %s\n", equal ? "equal" : "DIFFERS");
+  return equal;
+}
+
 bool check_paced() {
   constexpr int kSize = 64, kOps = 6;
   constexpr std::int64_t kCount = 64'000, kLatency = 2'000'000, kTransfer = 3'000'000;

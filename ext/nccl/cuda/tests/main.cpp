@@ -13,6 +13,7 @@ int main() {
   pruned::device::testing::test_messages();
   pruned::device::testing::test_payloads();
   pruned::device::testing::test_prefetch();
+  pruned::device::testing::test_detour();
   pruned::device::testing::test_peer_memory();
   pruned::device::testing::test_stream_order();
   pruned::device::testing::test_endings();

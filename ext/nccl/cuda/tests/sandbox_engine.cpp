@@ -1,5 +1,6 @@
 #include "sandbox_engine.h"
 
+#include <fstream>
 #include <numeric>
 
 namespace pruned::device::testing {
@@ -26,6 +27,7 @@ Stream new_stream() {
 SandboxEngine::SandboxEngine(const Casting& casting)
     : casting_(casting),
       directory_(casting.directory),
+      payloads_(directory_ + "/payloads"),
       engine_(setup_of(casting, directory_)),
       stream_(new_stream()) {
   engine_.add_group("group", casting.size, casting.rank, casting.sandbox, 0);
@@ -39,6 +41,20 @@ SandboxEngine::~SandboxEngine() {
 }
 
 void SandboxEngine::plan(const Op& op, bool uneven) {
+  prism_device_op planned = this->planned(op);
+  planned.uneven = uneven ? 1 : 0;
+  engine_.plan("group", planned);
+}
+
+void SandboxEngine::plan(const Op& op, const Brought& brought) {
+  prism_device_op planned = this->planned(op);
+  planned.head = written(brought.head, brought.has_head);
+  planned.tail = written(brought.tail, brought.has_tail);
+  planned.final = written(brought.final, brought.has_final);
+  engine_.plan("group", planned);
+}
+
+prism_device_op SandboxEngine::planned(const Op& op) {
   prism_device_op planned{};
   planned.kind = static_cast<std::int32_t>(op.kind);
   planned.dtype = static_cast<std::int32_t>(op.dtype);
@@ -47,8 +63,19 @@ void SandboxEngine::plan(const Op& op, bool uneven) {
   planned.count = op.count;
   planned.op = -1;
   planned.entry = entries_++;
-  planned.uneven = uneven ? 1 : 0;
-  engine_.plan("group", planned);
+  return planned;
+}
+
+/// At the end of the file of payloads.
+prism_device_part SandboxEngine::written(const Bytes& bytes, bool is_there) {
+  if (!is_there || bytes.empty()) {
+    return {nullptr, 0, 0};
+  }
+  std::ofstream file(payloads_, std::ios::binary | std::ios::app);
+  file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  written_ += static_cast<std::int64_t>(bytes.size());
+  return {payloads_.c_str(), written_ - static_cast<std::int64_t>(bytes.size()),
+          static_cast<std::int64_t>(bytes.size())};
 }
 
 void SandboxEngine::start() {

@@ -29,8 +29,9 @@ class SandboxEngine {
   SandboxEngine(const SandboxEngine&) = delete;
   SandboxEngine& operator=(const SandboxEngine&) = delete;
 
-  /// Tells of an operation that will come; `uneven`: as api.h says.
+  /// Tells of an operation that will come, and of what virtual members bring; `uneven`: as api.h says.
   void plan(const Op& op, bool uneven = false);
+  void plan(const Op& op, const Brought& brought);
   /// Returns once the other sandbox ranks' engines have come as far. Throws Failure.
   void start();
 
@@ -44,11 +45,14 @@ class SandboxEngine {
 
  private:
   Casting casting_;
-  std::string directory_;
+  prism_device_op planned(const Op& op);
+  prism_device_part written(const Bytes& bytes, bool is_there);
+
+  std::string directory_, payloads_;
   DeviceEngine engine_;
   Stream stream_;
   Group* group_ = nullptr;
-  std::int64_t entries_ = 0;
+  std::int64_t entries_ = 0, written_ = 0;
 };
 
 }  // namespace pruned::device::testing

@@ -49,12 +49,16 @@ class Scene {
     std::atomic_ref(prefetch_->looked()[entry]).store(there ? 1 : 2, std::memory_order_release);
     return there;
   }
+  /// Whether it came by a detour.
+  bool came_round(std::int64_t entry) const {
+    return std::atomic_ref(const_cast<Payload*>(prefetch_->detours())[entry].ready).load(std::memory_order_acquire) != 0;
+  }
   void end(std::int64_t entry) const {
     std::atomic_ref(prefetch_->ended()[entry]).store(1, std::memory_order_release);
   }
   /// Whether both parts of one that is there are what was written.
-  bool is_right(std::int64_t entry) const {
-    const Payload& payload = prefetch_->payloads()[entry];
+  bool is_right(std::int64_t entry) const { return is_right(entry, prefetch_->payloads()[entry]); }
+  bool is_right(std::int64_t entry, const Payload& payload) const {
     for (std::int64_t i = 0; i < sizes_[entry]; ++i) {
       if (payload.head[i] != byte(entry, 0, i) || payload.final[i] != byte(entry, 1, i)) {
         return false;
@@ -199,6 +203,43 @@ void test_ends_unread() {
   CHECK(scene.is_right(0) && scene.is_right(1), "one was read into the other's room");
 }
 
+/// A call of the program holds the driver, and waits for kernels that wait for payloads: they come all the same.
+void test_driver_held() {
+  Scene scene({kLong, 5, kLong, 0, kPieceBytes, kLong, 5, kLong});
+  {
+    const fake_cuda::DriverHeld held;
+    scene.start(1, 2);
+    for (const std::int64_t entry : {0, 1, 2, 4}) {
+      CHECK(!scene.look(entry), "nobody can bring it");
+      scene.await([&] { return scene.came_round(entry); });
+      CHECK(scene.is_right(entry, scene.prefetch().detours()[entry]), "what it brings");
+      scene.end(entry);
+    }
+  }
+  scene.carry_out(5, scene.count());
+  CHECK(!scene.came_round(5) && !scene.came_round(7), "nobody holds it any more");
+  scene.await([&] { return scene.told() == scene.count() - 1; });
+  CHECK(scene.prefetch().hits() + scene.prefetch().stalls() + scene.prefetch().misses() == 7, "each is counted once");
+}
+
+/// Several are waited for at one time: as many come as there is room for, the others once it is free.
+void test_detour_of_several() {
+  Scene scene({kLong, kLong, 5});
+  const fake_cuda::DriverHeld held;
+  scene.start(1, 2);
+  scene.look(1);
+  scene.await([&] { return scene.came_round(1); });
+  scene.look(0);
+  scene.look(2);
+  scene.end(1);
+  scene.await([&] { return scene.came_round(0); });
+  CHECK(scene.is_right(0, scene.prefetch().detours()[0]), "the first");
+  CHECK(!scene.came_round(2), "there is room for the largest one");
+  scene.end(0);
+  scene.await([&] { return scene.came_round(2); });
+  CHECK(scene.is_right(2, scene.prefetch().detours()[2]), "the last");
+}
+
 void test_stop() {
   {
     Scene scene({kLong, kLong, kLong});
@@ -255,6 +296,8 @@ void test_prefetch() {
   test_counts();
   test_wanted_before_begun();
   test_ends_unread();
+  test_driver_held();
+  test_detour_of_several();
   test_stop();
   test_trouble();
   test_nothing();

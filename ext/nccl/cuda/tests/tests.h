@@ -11,6 +11,7 @@ void test_pacing();
 void test_messages();
 void test_payloads();
 void test_prefetch();
+void test_detour();
 void test_peer_memory();
 void test_stream_order();
 void test_endings();

@@ -19,6 +19,7 @@ namespace {
 std::mutex mutex;  // of all that streams and events have
 std::condition_variable changed;
 bool held = false;
+std::atomic<std::thread::id> holder;  // of the driver
 std::atomic<bool> capturing = false;
 std::atomic<long> copy_count = 0, allocated = 0;
 std::atomic<std::int64_t> ahead = 0;
@@ -29,6 +30,13 @@ constexpr std::align_val_t kAlign{256};
 
 cudaError_t allowed() {
   return capturing && capture_mode != cudaStreamCaptureModeRelaxed ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
+}
+
+/// A call of a thread gets as far as this once no other thread's holds the driver.
+void enter() {
+  while (holder.load() != std::thread::id{} && holder.load() != std::this_thread::get_id()) {
+    std::this_thread::yield();
+  }
 }
 
 /// A word is written at once, so that a thread may look at it meanwhile.
@@ -54,6 +62,8 @@ void set_held(bool to) {
 
 Held::Held() { set_held(true); }
 Held::~Held() { set_held(false); }
+DriverHeld::DriverHeld() { holder = std::this_thread::get_id(); }
+DriverHeld::~DriverHeld() { holder = std::thread::id{}; }
 Capturing::Capturing() { capturing = true; }
 Capturing::~Capturing() { capturing = false; }
 void set_timers_ahead(std::int64_t ns) { ahead = ns; }
@@ -103,7 +113,10 @@ struct CUstream_st {
 
 using namespace fake_cuda;
 
-void fake_cuda::launch(cudaStream_t stream, std::function<void()> kernel) { stream->put(std::move(kernel)); }
+void fake_cuda::launch(cudaStream_t stream, std::function<void()> kernel) {
+  enter();
+  stream->put(std::move(kernel));
+}
 void fake_cuda::set_capture(cudaStream_t stream, unsigned long long capture) { stream->capture = capture; }
 
 const char* cudaGetErrorString(cudaError_t error) {
@@ -114,6 +127,7 @@ const char* cudaGetErrorString(cudaError_t error) {
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 cudaError_t cudaGetDevice(int* current) { return *current = device, cudaSuccess; }
 cudaError_t cudaSetDevice(int number) {
+  enter();
   if (number < 0 || number >= kDevices) {
     return cudaErrorInvalidDevice;
   }
@@ -128,6 +142,7 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
 }
 
 cudaError_t cudaMalloc(void** data, std::size_t bytes) {
+  enter();
   *data = ::operator new(bytes, kAlign);
   ++allocated;
   return allowed();
@@ -141,6 +156,7 @@ cudaError_t cudaFree(void* data) {
 }
 cudaError_t cudaMallocAsync(void** data, std::size_t bytes, cudaStream_t) { return cudaMalloc(data, bytes); }
 cudaError_t cudaFreeAsync(void* data, cudaStream_t stream) {
+  enter();
   stream->put([data] { cudaFree(data); });
   return allowed();
 }
@@ -171,6 +187,7 @@ cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpy
   return allowed();
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
+  enter();
   stream->put([to, from, bytes] { copy(to, from, bytes); });
   ++copy_count;
   return allowed();
@@ -199,15 +216,18 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return allowed();
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  enter();
   std::unique_lock lock(mutex);
   changed.wait(lock, [&] { return stream->tasks.empty() && !stream->working; });
   return allowed();
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  enter();
   const std::lock_guard lock(mutex);
   return stream->tasks.empty() && !stream->working ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  enter();
   long last = 0;
   {
     const std::lock_guard lock(mutex);
@@ -234,6 +254,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) { return delete event, allowed(); }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  enter();
   long number = 0;
   {
     const std::lock_guard lock(mutex);
@@ -246,6 +267,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return allowed();
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  enter();
   std::unique_lock lock(mutex);
   changed.wait(lock, [&, last = event->recorded] { return event->passed >= last; });
   return allowed();

@@ -23,6 +23,15 @@ class Held {
   Held& operator=(const Held&) = delete;
 };
 
+/// As long as this lives a call of the thread that made it holds the driver: those of other threads do not return.
+class DriverHeld {
+ public:
+  DriverHeld();
+  ~DriverHeld();
+  DriverHeld(const DriverHeld&) = delete;
+  DriverHeld& operator=(const DriverHeld&) = delete;
+};
+
 /// As long as this lives a thread of the program captures a graph: others that are not free to call CUDA are refused.
 class Capturing {
  public:
