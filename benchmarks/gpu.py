@@ -122,6 +122,7 @@ class Bench:
                 ours = calibrated(trace.read(out / "run" / "graph.prism").graph, 0)
                 plain = [run["iterations"] for run in (first, second)]
                 errors = [compared(ours, one, WARM_UPS) for one in plain] + [compared(plain[1], plain[0], WARM_UPS)]
+                row["calibrated"] = ours
                 row["errors"] = [one._asdict() for one in errors]
                 row["posting_us"] = {name: statistics.median(us) for name, us in first["posting"].items()}
                 row["clocks"] = result(out)["calibration"]["clocks"]

@@ -396,6 +396,30 @@ class TestAhead:
         assert told[1:] == pytest.approx([*[510_000] * 2, *[500_000] * (FIRST - 2), 110_000, 510_000, 500_000], abs=10)
         assert hosts == {FIRST + 1: pytest.approx(500_000), FIRST + 2: AFTER}
 
+    def test_what_the_host_loses_while_the_device_is_far_behind_it_gets_back_before_the_device_is_idle(self) -> None:
+        backward: Waiting = [([(72, 80)] * 15, 30, 300, False)] * 24
+        waits: Waiting = [([(5, 1)], 4, 150, False)] * 24
+        program: Waiting = [([(50, 60)] * 200, 30, 300, False), *backward, *waits, ([(1600, 2700)], 0, 0, True)]
+        iterations = timed(program, FIRST + EVERY)
+        real = in_reality(program)
+        assert iterations[1 : FIRST - 1] == pytest.approx([real + 1_500_000] * (FIRST - 2), abs=200_000)
+        assert iterations[FIRST + 1 :] == pytest.approx([real] * (EVERY - 1), abs=1000)
+
+    def test_who_has_waited_for_the_device_gets_no_lead_back(self) -> None:
+        far: Waiting = [([(10, 500)], 10, 200, False)] * 5
+        program: Waiting = [*far, ([(1, 10)], 10, 200, True), *[([(300, 10)], 10, 200, False)] * 5, ([], 0, 50, True)]
+        iterations = timed(program, FIRST + EVERY)[FIRST + 1 :]
+        assert iterations == pytest.approx([in_reality(program)] * len(iterations), abs=1000)
+
+    @given(st.lists(st.tuples(KERNELS, st.integers(0, 40), st.integers(40, 900), st.booleans()), max_size=12))
+    def test_an_iteration_is_never_shorter_than_in_reality_nor_longer_than_if_nothing_was_given_back(
+        self, segments: Waiting
+    ) -> None:
+        program: Waiting = [*segments, ([(1, 1)], 0, 10, True)]
+        iterations, real = timed(program, FIRST + EVERY), in_reality(program)
+        for iteration in iterations[FIRST + 1 :]:
+            assert real - 1000 <= iteration <= iterations[1] + 1000
+
     @pytest.mark.parametrize("kinds", [1, 2])
     def test_a_host_that_is_slower_than_usual_has_not_waited(self, kinds: int) -> None:
         driver, hosts = FakeDriver(), dict[int, int]()
@@ -409,6 +433,41 @@ class TestAhead:
             timing.resume()
         timing.conclude()
         assert hosts == {FIRST + 1: pytest.approx(45_000_000)}
+
+
+Waiting = list[tuple[Kernels, int, int, bool]]
+"""Segments; and whether the host waits for the device at the end of each."""
+
+
+def in_reality(program: Waiting) -> float:
+    """The ns that an iteration takes; at its end the host waits."""
+    driver = FakeDriver()
+    for kernels, held, _, waits in program:
+        _launch(driver, kernels)
+        driver.ms = max(driver.ms, driver.free) if waits else driver.ms
+        driver.ms += held / 1000
+    return 1e6 * max(driver.ms, driver.free)
+
+
+def timed(program: Waiting, iterations: int) -> list[int]:
+    """The ns that each iteration is found to take."""
+    driver, told = FakeDriver(), list[int]()
+    timing = AheadTiming(driver, lambda first, durations, hosts: told.extend(durations))
+    timing.step()
+    timing.resume()
+    for _ in range(iterations):
+        for kernels, held, here, waits in program:
+            _launch(driver, kernels)
+            driver.ms = max(driver.ms, driver.free) if waits else driver.ms
+            timing.call()
+            timing.step(1000 * held)
+            driver.ms += here / 1000
+            timing.resume()
+        timing.mark()
+        timing.resume()
+    timing.conclude()
+    each = len(program) + 1
+    return [sum(told[1 + number * each :][:each]) for number in range(iterations)]
 
 
 def test_reasons_for_a_low_clock_are_gathered() -> None:

@@ -2,9 +2,9 @@
 
 In such an iteration the stream is held before each segment until the host is as far ahead as it has needed for the
 segment before, and more. So the device finds all of a segment's work when it begins, and what it takes is its own time.
-A host that is behind its device nevertheless has waited for it, as `.item()` does. After the iteration the device
-catches up, or the next one would be launched too early as well. So whatever lead the host had before that one is lost,
-and it does not count.
+A host that is behind its device nevertheless has waited for it, as `.item()` does; from then on it is known where a
+program waits, and where it does not. After the iteration the device catches up, or the next one would be launched too
+early as well. So whatever lead the host had before that one is lost, and it does not count.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class AheadTiming(CompensatedTiming):
         self._held_until = 0  # when the stream is let go at the earliest
         self._host: int | None = None  # what is told of the host for the segment that has just ended
         self._apart = 0  # steps in iterations that do not count
+        self._waits: dict[int, bool] = {}  # by place in an iteration: whether the host waited there, if known
 
     @property
     def steps(self) -> int:
@@ -55,9 +56,11 @@ class AheadTiming(CompensatedTiming):
         if self._called is not None:
             return
         super().call()
+        place = len(self._took)
         self._took.append(self._arrived - self._went_on)
         if is_ahead(self._iteration) and self._called is not None:
             self._host = WAITED if self._has_caught_up() else self._took[-1]
+            self._waits[place] = self._waits.get(place, False) or self._host == WAITED
         elif is_ahead(self._iteration - 1):
             self._host = AFTER
 
@@ -83,9 +86,13 @@ class AheadTiming(CompensatedTiming):
         if (ahead or self._iteration == 0) and self._usable():
             self._driver.drain()
             self._driver.look_at_clock()  # it was low before there was anything to do
-            self._held = None  # there is nothing to make up for
+            self._held, self._lost = None, 0  # there is nothing to make up for
         self._took = []
         self._iteration += 1
+
+    def _has_waited(self) -> bool:
+        """Whether it has, in an iteration in which it was held ahead; or that is not known yet."""
+        return self._waits.get(len(self._took) - 1, True)
 
     def _has_caught_up(self) -> bool:
         """Whether the device has come to where the program went on from the last step, or further."""

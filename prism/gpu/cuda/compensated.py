@@ -5,7 +5,8 @@ takes longer than NCCL's, `held`, which is what a host is busy with there in rea
 two events of a step until the host is as far ahead as it would be: by what it was ahead when it called, less `held`. If
 that is less than nothing, the device would idle so long, and the segment before the step gets it. While the device is
 more than a whole segment behind, it is left alone: how far does not matter then, and a device that rests runs faster
-afterwards.
+afterwards. What the host loses meanwhile it gets back as soon as it does matter, if it is known not to have waited for
+its device since: who has waited has no lead, whenever it came there.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class CompensatedTiming(Timing):
         super().__init__(driver, told, own)
         self._arrived = 0  # when the program has called
         self._held: int | None = None  # of the newest step, until the program goes on from it
+        self._lost = 0  # ns of its lead that the host has lost to PRISM and is owed
         self.idle = 0  # steps at which the device had nothing left to do
 
     def call(self) -> None:
@@ -50,19 +52,28 @@ class CompensatedTiming(Timing):
         self._held = None
         super().resume()
 
+    def _has_waited(self) -> bool:
+        """Whether the host may have waited for its device since it called last."""
+        return True
+
     def _make_up_for(self, step: Step, held: int) -> None:
         """Hold the stream, or note that it idles, so that the host is as far ahead as it would be."""
         took = self._driver.now() - self._arrived
+        if self._has_waited() or took > LONGEST:
+            self._lost = 0
         if took > LONGEST:
             return
         ahead = self._ahead(step.computed or step.before, took)
-        if ahead is None:
-            if not self._is_far():
-                self._driver.sleep(took - held)
+        if ahead is None and self._is_far():
+            self._lost += took - held
             return
-        self.idle += ahead < LAUNCH
-        self._driver.sleep(ahead - held)
-        self._last = step._replace(idle=max(0, held - ahead))
+        owed, self._lost = max(0, self._lost), 0
+        if ahead is None:
+            self._driver.sleep(owed + took - held)
+            return
+        self.idle += owed + ahead < LAUNCH
+        self._driver.sleep(owed + ahead - held)
+        self._last = step._replace(idle=max(0, held - ahead - owed))
 
     def _is_far(self) -> bool:
         """Whether the device has not even come to the end of the step before the last one."""
