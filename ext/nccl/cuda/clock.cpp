@@ -13,6 +13,7 @@ namespace {
 
 // The driver is asked whether the stream has failed so rarely: whoever asks keeps others from launching.
 constexpr auto kBetweenQueries = std::chrono::milliseconds(20);
+constexpr std::int64_t kLongest = 50'000'000;  // ns: a question that takes longer is let go
 
 std::int64_t monotonic() {
   timespec time{};
@@ -64,21 +65,42 @@ void DeviceClock::set() {
 
 void DeviceClock::ask() {
   const OnDevice there(device_);
-  auto* asked = reinterpret_cast<std::uint32_t*>(words_.get());
   auto* answer = reinterpret_cast<std::int64_t*>(words_.get() + 32);
-  std::atomic_ref(*asked).store(0);
   std::atomic_ref(answer[0]).store(0);
   std::atomic_ref(answer[1]).store(0);
-  launch_clock(asked, answer, stream_);
+  begin();
+  launch_clock(&told(), answer, stream_);
   await(answer[1]);
   const std::int64_t begun = monotonic();
-  std::atomic_ref(*asked).store(1);
+  std::atomic_ref(told()).store(1);
   const std::int64_t time = await(answer[0]);
   const std::int64_t ended = monotonic();
   PRUNED_CUDA(cudaStreamSynchronize(stream_));
-  if (time != 0) {
+  if (end() && time != 0) {
     answers_[asked_++ % answers_.size()] = {.took = ended - begun, .offset = begun + (ended - begun) / 2 - time};
     offset_ = std::ranges::min(answers_, {}, &Answer::took).offset;
+  }
+}
+
+void DeviceClock::begin() {
+  const std::lock_guard lock(mutex_);
+  std::atomic_ref(told()).store(0);
+  since_ = monotonic();
+  let_go_ = false;
+}
+
+/// Whether the answer counts.
+bool DeviceClock::end() {
+  const std::lock_guard lock(mutex_);
+  since_ = 0;
+  return !let_go_;
+}
+
+void DeviceClock::let_go() {
+  const std::lock_guard lock(mutex_);
+  if (since_ != 0 && monotonic() - since_ > kLongest) {
+    let_go_ = true;
+    std::atomic_ref(told()).store(1);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 
 #include <cuda_runtime_api.h>
 
@@ -23,6 +24,9 @@ class DeviceClock {
   void set();
   /// Asks it once, beside what it does; of the answers that are remembered the one that came fastest counts.
   void ask();
+  /// Called by others now and then: ends a question whose asker has been kept from answering, or the device would wait
+  /// for it for ever while a call of the program waits for the device. Calls nothing of CUDA.
+  void let_go();
   /// What is added to the device's time, in ns.
   const std::atomic<std::int64_t>& offset() const { return offset_; }
 
@@ -32,6 +36,9 @@ class DeviceClock {
   };
 
   std::int64_t await(std::int64_t& word) const;
+  std::uint32_t& told() const { return *reinterpret_cast<std::uint32_t*>(words_.get()); }
+  void begin();
+  bool end();
 
   int device_;
   PinnedMemory words_;
@@ -39,6 +46,9 @@ class DeviceClock {
   std::array<Answer, 16> answers_;
   std::size_t asked_ = 0;
   std::atomic<std::int64_t> offset_ = 0;
+  std::mutex mutex_;
+  std::int64_t since_ = 0;  // of the question that is under way; 0: there is none
+  bool let_go_ = false;     // it, and so its answer does not count
 };
 
 }  // namespace pruned::device

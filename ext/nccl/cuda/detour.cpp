@@ -1,5 +1,6 @@
 #include "detour.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include "job.h"
@@ -8,17 +9,23 @@
 
 namespace pruned::device {
 
-Detour::Detour(const std::vector<Reading>& readings, std::int64_t largest, const std::uint64_t* ended,
-               const std::uint32_t* looked)
+Detour::Detour(const std::vector<Reading>& readings, const std::uint64_t* ended, const std::uint32_t* looked)
     : readings_(readings),
       ended_(ended),
       looked_(looked),
-      pool_(largest),
-      room_(pinned_memory(largest)),
-      table_(pinned_memory((entries() + 1) * static_cast<std::int64_t>(sizeof(Payload)))) {}
+      table_(pinned_memory((entries() + 1) * static_cast<std::int64_t>(sizeof(Payload)))) {
+  std::map<const void*, std::int64_t> largest;
+  for (const Reading& reading : readings_) {
+    largest[reading.group] = std::max(largest[reading.group], reading.bytes);
+  }
+  for (const auto& [group, bytes] : largest) {
+    if (bytes > 0) {
+      rooms_[group].data = pinned_memory(bytes);
+    }
+  }
+}
 
-void Detour::bring() {
-  pool_.give_back([this](std::int64_t entry) { return over(entry); });
+bool Detour::bring() {
   while (first_ < entries() && (readings_[first_].bytes == 0 || over(first_))) {
     ++first_;
   }
@@ -26,17 +33,22 @@ void Detour::bring() {
     if (!wanted(entry)) {
       continue;
     }
-    if (const auto at = pool_.take(readings_[entry].bytes, entry); at.has_value()) {
-      read(entry, room_.get() + *at);
+    if (Room& room = rooms_[readings_[entry].group]; room.entry < 0 || over(room.entry)) {
+      room.entry = entry;
+      read(entry, room.data.get());
+      return true;
     }
   }
+  return false;
 }
+
+bool Detour::has(std::int64_t entry) const { return seen(payloads()[entry].ready) != 0; }
 
 bool Detour::over(std::int64_t entry) const { return seen(ended_[entry]) != 0; }
 
 /// A kernel has come for it and found it missing, and it has not come this way either.
 bool Detour::wanted(std::int64_t entry) const {
-  return readings_[entry].bytes != 0 && seen(looked_[entry]) == 2 && !over(entry) && payloads()[entry].ready == 0;
+  return readings_[entry].bytes != 0 && seen(looked_[entry]) == 2 && !over(entry) && !has(entry);
 }
 
 void Detour::read(std::int64_t entry, std::byte* to) {

@@ -72,6 +72,7 @@ void DeviceEngine::plan(const std::string& name, const prism_device_op& op) {
   const auto entry = static_cast<std::size_t>(planned.planned.entry);
   readings_.resize(std::max(readings_.size(), entry + 1));
   readings_[entry] = reading_of(planned);
+  readings_[entry].group = &in;
   in.plan(std::move(planned));
 }
 

@@ -17,9 +17,17 @@ constexpr int kLooksBetweenQuestions = 12;
 
 /// Calls nothing of CUDA: while a call of the program holds the driver, kernels must be told that all is off.
 void DeviceEngine::keep_watch() {
-  while (!given_up_) {
-    std::this_thread::sleep_for(kBetweenLooks);
-    look_for_trouble();
+  try {
+    while (!given_up_) {
+      std::this_thread::sleep_for(kBetweenLooks);
+      look_for_trouble();
+      clock_->let_go();
+      if (arc_clock_ != nullptr) {
+        arc_clock_->let_go();
+      }
+    }
+  } catch (const std::exception& error) {
+    fail(error.what());
   }
 }
 

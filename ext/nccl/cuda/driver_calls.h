@@ -1,7 +1,8 @@
 // How calls of CUDA go that several threads make.
 //
 // Some calls of a program hold the driver until the device is idle: the first launch of a kernel, which loads it,
-// cudaFree, cudaFreeHost. Until then no other thread's call returns, in whatever context it is (H200, driver 580.159).
+// cudaFree, cudaFreeHost, a kernel that needs more local memory. Until then no other thread's call returns, for most of them
+// in whatever context it is (H200, driver 580.159).
 
 #pragma once
 

@@ -18,6 +18,10 @@ PRUNED_HD void show_post(Team& team, const Shown& shown, std::int64_t op) {
 }
 
 /// Who waits: whether what virtual members bring has come by a detour (detour.h); the leader says where it lies.
+///
+/// Leaders of other channels do the same, and the copy that is late may say another place meanwhile. So words of several
+/// writers mix, and each is right: they are written whole, and what they point to is there before any of them is, until
+/// the operation is over.
 template <class Team>
 PRUNED_HD bool take_detour(Team& team, Payload* payload, const Payload* detour) {
   if (detour == nullptr || team.load_shown(reinterpret_cast<const std::int64_t*>(&detour->ready)) == 0) {

@@ -47,7 +47,7 @@ Prefetch::Prefetch(std::vector<Reading> readings, std::int64_t pool_bytes, int d
   if (pool_.bytes() == 0) {
     return;
   }
-  detour_ = std::make_unique<Detour>(readings_, largest(readings_), ended(), looked());
+  detour_ = std::make_unique<Detour>(readings_, ended(), looked());
   for (int i = 0; i < readers; ++i) {
     readers_.push_back(
         std::make_unique<PayloadReader>(queue_, stream, calls_, [this](const Load& load) { publish(load); }));
@@ -121,10 +121,9 @@ void Prefetch::run_with_device(const std::function<void()>& work) {
 /// Calls nothing of CUDA, or it would stand still with the others.
 void Prefetch::keep_detour() {
   while (!stopped_) {
-    if (calls_.stand_still()) {
-      detour_->bring();
+    if (!calls_.stand_still() || !detour_->bring()) {
+      std::this_thread::sleep_for(kPauseOfDetour);
     }
-    std::this_thread::sleep_for(kPauseOfDetour);
   }
 }
 
@@ -139,7 +138,7 @@ void Prefetch::keep_ahead() {
 }
 
 bool Prefetch::read_ahead() {
-  while (next_ < entries() && (readings_[next_].bytes == 0 || loads_[next_].region != nullptr)) {
+  while (next_ < entries() && (readings_[next_].bytes == 0 || loads_[next_].region != nullptr || came_round(next_))) {
     ++next_;
   }
   if (next_ == entries()) {
@@ -208,12 +207,18 @@ Prefetch::Outcome Prefetch::outcome(std::int64_t entry, bool was_there) {
     return kHit;
   }
   const bool has_room = load.region != nullptr;
+  if (came_round(entry)) {
+    return has_room ? kStall : kMiss;
+  }
   if (!has_room) {
     read_apart(load);
   }
   const bool had_begun = !queue_.hurry(load);
   return has_room && had_begun ? kStall : kMiss;
 }
+
+/// Whether nobody waits for it any more, though it has not been read as others are.
+bool Prefetch::came_round(std::int64_t entry) const { return detour_ != nullptr && detour_->has(entry); }
 
 void Prefetch::read_apart(Load& load) {
   void* data = nullptr;

@@ -59,6 +59,7 @@ class Prefetch {
   bool look();
   bool look_from(std::int64_t first, std::int64_t last);
   Outcome outcome(std::int64_t entry, bool was_there);
+  bool came_round(std::int64_t entry) const;
   void read_apart(Load& load);
   void publish(const Load& load);
 

@@ -163,7 +163,7 @@ void ProcessGroup::open() {
 
 void ProcessGroup::abort() {
   if (aborted_ != nullptr) {
-    *reinterpret_cast<volatile std::uint32_t*>(aborted_.get()) = 1;
+    std::atomic_ref(*reinterpret_cast<std::uint32_t*>(aborted_.get())).store(1);
   }
 }
 

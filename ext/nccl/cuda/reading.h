@@ -11,6 +11,7 @@ namespace pruned::device {
 
 /// What one entry reads, and where in its region each part begins.
 struct Reading {
+  const void* group = nullptr;  // whose operation it is
   struct Placed {
     Part part;
     std::int64_t at = 0;

@@ -63,12 +63,17 @@ void run(const std::vector<MessageJob*>& jobs) {
   }
 }
 
-void check_virtual(std::int64_t bytes, int channels) {
+void check_virtual(std::int64_t bytes, int channels, bool by_detour) {
   Place place;
   Bytes payload = pattern(bytes, 3), given = pattern(bytes, 4);
   Bytes got(payload.size(), std::byte{9}), zeros(payload.size(), std::byte{9});
   place.payload = {payload.data(), nullptr, nullptr, 1};
+  const Payload came = place.payload;
   MessageJob job = place.job(3, channels);
+  if (by_detour) {
+    place.payload = {};
+    job.shown.detours = &came;
+  }
   job.items[0] = {.data = got.data(), .bytes = bytes, .sends = false, .fifo = nullptr, .payload = 0, .partner = 0,
                   .channels = channels};
   job.items[1] = {.data = zeros.data(), .bytes = bytes, .sends = false, .fifo = nullptr, .payload = -1, .partner = 1,
@@ -76,7 +81,7 @@ void check_virtual(std::int64_t bytes, int channels) {
   job.items[2] = {.data = given.data(), .bytes = bytes, .sends = true, .fifo = nullptr, .payload = -1, .partner = 2,
                   .channels = channels};
   run({&job});
-  const std::string what = std::to_string(bytes) + " bytes, channels " + std::to_string(channels);
+  const std::string what = std::to_string(bytes) + " bytes, channels " + std::to_string(channels) + (by_detour ? ", by a detour" : "");
   CHECK(got == payload, "from a virtual partner: " + what);
   CHECK(zeros == Bytes(payload.size()), "zeros: " + what);
   CHECK(place.moved[0] == 1 && place.moved[1] == bytes && place.moved[2] == 2 * bytes, "what was moved: " + what);
@@ -127,7 +132,8 @@ void check_times() {
 void test_messages() {
   for (const std::int64_t bytes : {0, 1, 100, 300'001, 9'000'000}) {
     for (const int channels : {1, 3}) {
-      check_virtual(bytes, channels);
+      check_virtual(bytes, channels, false);
+      check_virtual(bytes, channels, true);
       check_between(bytes, channels);
     }
   }

@@ -21,7 +21,7 @@ std::condition_variable changed;
 bool held = false;
 std::atomic<std::thread::id> holder;  // of the driver
 std::atomic<bool> capturing = false;
-std::atomic<long> copy_count = 0, allocated = 0;
+std::atomic<long> copy_count = 0, allocated = 0, pending = 0, kept_count = 0;
 std::atomic<std::int64_t> ahead = 0;
 thread_local int device = 0;
 thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
@@ -34,9 +34,15 @@ cudaError_t allowed() {
 
 /// A call of a thread gets as far as this once no other thread's holds the driver.
 void enter() {
-  while (holder.load() != std::thread::id{} && holder.load() != std::this_thread::get_id()) {
+  const auto is_free = [] { return holder.load() == std::thread::id{} || holder.load() == std::this_thread::get_id(); };
+  if (is_free()) {
+    return;
+  }
+  ++kept_count;
+  while (!is_free()) {
     std::this_thread::yield();
   }
+  --kept_count;
 }
 
 /// A word is written at once, so that a thread may look at it meanwhile.
@@ -47,6 +53,13 @@ void copy(void* to, const void* from, std::size_t bytes) {
     std::atomic_ref(*static_cast<std::uint64_t*>(to)).store(word, std::memory_order_release);
   } else {
     std::memcpy(to, from, bytes);
+  }
+}
+
+void release(void* data) {
+  if (data != nullptr) {
+    ::operator delete(data, kAlign);
+    --allocated;
   }
 }
 
@@ -69,6 +82,8 @@ Capturing::~Capturing() { capturing = false; }
 void set_timers_ahead(std::int64_t ns) { ahead = ns; }
 std::int64_t timers_ahead() { return ahead; }
 
+long under_way() { return pending; }
+long kept() { return kept_count; }
 long copies() { return copy_count; }
 long allocations() { return allocated; }
 
@@ -98,11 +113,13 @@ struct CUstream_st {
       task();
       lock.lock();
       working = false;
+      --fake_cuda::pending;
       fake_cuda::changed.notify_all();
     }
   }
 
   void put(std::function<void()> task) {
+    ++fake_cuda::pending;
     {
       const std::lock_guard lock(fake_cuda::mutex);
       tasks.push_back(std::move(task));
@@ -125,7 +142,7 @@ const char* cudaGetErrorString(cudaError_t error) {
   return kTexts[error];
 }
 cudaError_t cudaGetLastError() { return cudaSuccess; }
-cudaError_t cudaGetDevice(int* current) { return *current = device, cudaSuccess; }
+cudaError_t cudaGetDevice(int* current) { return enter(), *current = device, cudaSuccess; }
 cudaError_t cudaSetDevice(int number) {
   enter();
   if (number < 0 || number >= kDevices) {
@@ -134,9 +151,10 @@ cudaError_t cudaSetDevice(int number) {
   device = number;
   return cudaSuccess;
 }
-cudaError_t cudaDeviceSynchronize() { return allowed(); }
+cudaError_t cudaDeviceSynchronize() { return enter(), allowed(); }
 cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return allowed(); }
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  enter();
   std::swap(*mode, capture_mode);
   return cudaSuccess;
 }
@@ -148,24 +166,23 @@ cudaError_t cudaMalloc(void** data, std::size_t bytes) {
   return allowed();
 }
 cudaError_t cudaFree(void* data) {
-  if (data != nullptr) {
-    ::operator delete(data, kAlign);
-    --allocated;
-  }
+  enter();
+  release(data);
   return allowed();
 }
 cudaError_t cudaMallocAsync(void** data, std::size_t bytes, cudaStream_t) { return cudaMalloc(data, bytes); }
 cudaError_t cudaFreeAsync(void* data, cudaStream_t stream) {
   enter();
-  stream->put([data] { cudaFree(data); });
+  stream->put([data] { release(data); });
   return allowed();
 }
 cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned) {
+  enter();
   *data = ::operator new(bytes, kAlign);
   return allowed();
 }
-cudaError_t cudaFreeHost(void* data) { return ::operator delete(data, kAlign), allowed(); }
-cudaError_t cudaHostRegister(void*, std::size_t, unsigned) { return allowed(); }
+cudaError_t cudaFreeHost(void* data) { return enter(), ::operator delete(data, kAlign), allowed(); }
+cudaError_t cudaHostRegister(void*, std::size_t, unsigned) { return enter(), allowed(); }
 cudaError_t cudaHostUnregister(void*) { return allowed(); }
 cudaError_t cudaHostGetDevicePointer(void** on_device, void* host, unsigned) { return *on_device = host, cudaSuccess; }
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* data) {
@@ -179,10 +196,12 @@ cudaError_t cudaIpcOpenMemHandle(void** data, cudaIpcMemHandle_t handle, unsigne
 cudaError_t cudaIpcCloseMemHandle(void*) { return allowed(); }
 
 cudaError_t cudaMemset(void* data, int value, std::size_t bytes) {
+  enter();
   std::memset(data, value, bytes);
   return allowed();
 }
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind) {
+  enter();
   copy(to, from, bytes);
   return allowed();
 }
@@ -194,6 +213,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  enter();
   *stream = new CUstream_st;
   return allowed();
 }
@@ -249,6 +269,7 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatu
   return allowed();
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  enter();
   *event = new CUevent_st;
   return allowed();
 }

@@ -45,6 +45,10 @@ class Capturing {
 void set_timers_ahead(std::int64_t ns);
 std::int64_t timers_ahead();
 
+/// What was put on streams and is not done.
+long under_way();
+/// Threads whose calls do not return as another one's holds the driver.
+long kept();
 /// Copies that were put on streams so far.
 long copies();
 /// Pieces of device memory that are taken now.
