@@ -99,13 +99,19 @@ class HeldRun:
 
 
 def _of_pipes() -> dict[str, Any]:
-    return {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "process_group": 0}
+    return {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "process_group": 0, "preexec_fn": _hear_of_terminals}
 
 
 def _of_terminal(end: int) -> dict[str, Any]:
     """How a shell starts a command that has the terminal for itself."""
-    return {
-        **dict.fromkeys(("stdin", "stdout", "stderr"), end),
-        "start_new_session": True,
-        "preexec_fn": lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-    }
+
+    def take() -> None:
+        _hear_of_terminals()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+    return {**dict.fromkeys(("stdin", "stdout", "stderr"), end), "start_new_session": True, "preexec_fn": take}
+
+
+def _hear_of_terminals() -> None:
+    """Whoever runs the tests may have asked not to be told when a terminal goes, as `nohup` does."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
