@@ -1,7 +1,11 @@
-// A kernel that waits for a payload while the program holds the driver until the device is idle: it ends, with its bits.
+// Payloads that kernels wait for while the program holds the driver until the device is idle: they come, and whoever
+// waits ends with its bits.
 
-#include "../../tests/check.h"
+#include <chrono>
+#include <thread>
+
 #include "fake_cuda/fake_cuda.h"
+#include "payload_scene.h"
 #include "sandbox_engine.h"
 #include "tests.h"
 
@@ -11,6 +15,7 @@ namespace {
 constexpr std::int64_t kCount = 3000;
 constexpr int kTurns = 3;
 
+/// Operations are launched, and waited for, by who holds it.
 void check(Kind kind, Mode mode) {
   const pruned::testing::TemporaryDirectory folder;
   const Op op{.kind = kind,
@@ -41,6 +46,85 @@ void check(Kind kind, Mode mode) {
   }
 }
 
+/// A call of the program holds the driver, and waits for kernels that wait for payloads: they come all the same.
+void test_driver_held() {
+  Scene scene({kLong, 5, kLong, 0, kPieceBytes, kLong, 5, kLong});
+  {
+    const fake_cuda::DriverHeld held;
+    scene.start(1, 2);
+    for (const std::int64_t entry : {0, 1, 2, 4}) {
+      CHECK(!scene.look(entry), "nobody can bring it");
+      scene.await([&] { return scene.came_round(entry); });
+      CHECK(scene.is_right(entry, scene.prefetch().detours()[entry]), "what it brings");
+      scene.end(entry);
+    }
+  }
+  scene.carry_out(5, scene.count());
+  scene.await([&] { return scene.told() == scene.count() - 1; });
+  CHECK(scene.prefetch().hits() + scene.prefetch().stalls() + scene.prefetch().misses() == 7, "each is counted once");
+}
+
+constexpr auto kSomeTurns = std::chrono::milliseconds(50);
+
+/// A group's room is another operation's once the one that has it is over.
+void test_room_of_a_group() {
+  Scene scene({kLong, kLong, 5});
+  const fake_cuda::DriverHeld held;
+  scene.start(1, 2);
+  const auto check_only = [&](std::int64_t entry, std::int64_t other) {
+    std::this_thread::sleep_for(kSomeTurns);
+    CHECK(!scene.came_round(other), "the room is taken");
+    CHECK(scene.is_right(entry, scene.prefetch().detours()[entry]), "who has the room keeps it");
+    scene.end(entry);
+    scene.await([&] { return scene.came_round(other); });
+  };
+  scene.look(1);
+  scene.await([&] { return scene.came_round(1); });
+  scene.look(0);
+  check_only(1, 0);
+  scene.look(2);
+  check_only(0, 2);
+  CHECK(scene.is_right(2, scene.prefetch().detours()[2]), "the last");
+}
+
+/// What one group's operation waits for comes whatever another one's has: that may end after it.
+void test_rooms_of_groups() {
+  Scene scene({kLong, kLong, 5, kLong}, 2);
+  const fake_cuda::DriverHeld held;
+  scene.start(1, 2);
+  for (const std::int64_t entry : {1, 0}) {
+    scene.look(entry);
+    scene.await([&] { return scene.came_round(entry); });
+  }
+  for (const std::int64_t entry : {0, 1}) {
+    CHECK(scene.is_right(entry, scene.prefetch().detours()[entry]), "each has its own");
+  }
+}
+
+/// What has come round is not read again, or many operations that are over would take memory of their own.
+void test_nothing_is_read_twice() {
+  Scene scene({kLong, 8, 8, 8, 8, 8, 8, 8, kLong});
+  const std::int64_t last = scene.count() - 1;
+  long before = 0;
+  {
+    const fake_cuda::DriverHeld held;
+    scene.start(1, 2);
+    before = fake_cuda::allocations();
+    for (std::int64_t entry = 1; entry < last; ++entry) {
+      scene.look(entry);
+      scene.await([&] { return scene.came_round(entry); });
+      scene.end(entry);
+    }
+  }
+  scene.carry_out(0, 1);
+  scene.carry_out(last, scene.count());
+  scene.await([&] { return scene.told() == scene.count(); });
+  CHECK(fake_cuda::allocations() == before, "nothing had memory of its own");
+  for (std::int64_t entry = 1; entry < last; ++entry) {
+    CHECK(!scene.ready(entry), "nobody waits for it any more");
+  }
+}
+
 }  // namespace
 
 void test_detour() {
@@ -48,6 +132,10 @@ void test_detour() {
     check(kind, Mode::kExact);
     check(kind, Mode::kLeft);
   }
+  test_driver_held();
+  test_room_of_a_group();
+  test_rooms_of_groups();
+  test_nothing_is_read_twice();
 }
 
 }  // namespace pruned::device::testing
